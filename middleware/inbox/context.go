@@ -1,0 +1,117 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+)
+
+// DBTX is the handle on a claim's transaction, as database/sql, sqlc, GORM and
+// bun know it. It refuses statements that would end the transaction.
+type DBTX interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+type (
+	txKey       struct{}
+	rawKey      struct{}
+	scopeKey    struct{}
+	consumerKey struct{}
+	attemptKey  struct{}
+)
+
+// scope is what Do puts into the context of a handler.
+type scope struct {
+	inbox *Inbox
+	claim Claim
+}
+
+// Tx returns the transaction that holds the claim of this context. It is dead
+// once the handler returned. Without a claim's transaction in ctx it returns an
+// error of class Config, never a silent fallback to the pool.
+//
+// It is safe for concurrent use as far as *sql.Tx is: statements run one after
+// the other.
+func Tx(ctx context.Context) (DBTX, error) {
+	if tx, ok := ctx.Value(txKey{}).(DBTX); ok {
+		return tx, nil
+	}
+	return nil, ConfigError("inbox.Tx", noTx(ctx))
+}
+
+// SQLTx returns the raw transaction for libraries that insist on one. What goes
+// through it is not guarded: Commit and Rollback on it split the claim from its
+// writes, which is found out afterwards, not prevented. Return its error
+// unchanged.
+func SQLTx(ctx context.Context) (*sql.Tx, error) {
+	raw, ok := ctx.Value(rawKey{}).(func() (*sql.Tx, error))
+	if !ok {
+		return nil, ConfigError("inbox.SQLTx", noTx(ctx))
+	}
+	if err := Alone(ctx); err != nil {
+		return nil, err
+	}
+	return raw()
+}
+
+func noTx(ctx context.Context) error {
+	if _, ok := Current(ctx); ok {
+		return errOtherHandle
+	}
+	return ErrNoTx
+}
+
+// Alone returns nil when the handler has the transaction to itself; otherwise
+// an error that the handler must return unchanged: it takes the message out of
+// its group and runs it alone.
+func Alone(ctx context.Context) error {
+	if _, ok := Current(ctx); !ok {
+		return ConfigError("inbox.Alone", ErrNoTx)
+	}
+	return nil
+}
+
+// Current returns the claim that the handler of this context runs inside, with
+// its key in stored form. Ids of produced messages and keys of outside effects
+// derive from it, so that they are the same for every copy of the message.
+func Current(ctx context.Context) (Claim, bool) {
+	s, ok := ctx.Value(scopeKey{}).(*scope)
+	if !ok {
+		return Claim{}, false
+	}
+	return s.claim, true
+}
+
+// WithTx is for stores: it puts the guarded handle, and a func that gives the
+// raw transaction, into a handler's context.
+func WithTx(ctx context.Context, tx DBTX, raw func() (*sql.Tx, error)) context.Context {
+	return context.WithValue(context.WithValue(ctx, txKey{}, tx), rawKey{}, raw)
+}
+
+// WithConsumer is for subscribers: it names the consumer (the queue) of the
+// messages whose context derives from ctx.
+func WithConsumer(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, consumerKey{}, name)
+}
+
+// ConsumerName returns what WithConsumer put into ctx.
+func ConsumerName(ctx context.Context) (string, bool) {
+	name, ok := ctx.Value(consumerKey{}).(string)
+	return name, ok
+}
+
+// WithAttempt is for whoever repeats Do: n is the number of this attempt,
+// counted from 1 over all deliveries of the message. Hooks and handlers see it.
+func WithAttempt(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, attemptKey{}, n)
+}
+
+// Attempt returns what WithAttempt put into ctx, 1 if nothing did.
+func Attempt(ctx context.Context) int {
+	if n, ok := ctx.Value(attemptKey{}).(int); ok {
+		return n
+	}
+	return 1
+}

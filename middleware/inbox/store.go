@@ -1,0 +1,94 @@
+package inbox
+
+import (
+	"context"
+	"time"
+)
+
+// BeginOptions are the bounds of one Begin.
+type BeginOptions struct {
+	// LockWait bounds the wait for a claim that another transaction holds.
+	LockWait time.Duration
+}
+
+// Store is implemented per database. It knows SQL and error numbers, nothing of
+// handlers, retries or brokers. Users never hold one: the Open function of each
+// store returns an *Inbox. Package inboxtest tells whether a Store is right.
+//
+// All methods must be safe for concurrent use. Keys arrive in their stored form
+// (StoredKey) and must be compared byte by byte.
+type Store interface {
+	// Begin opens a transaction and, as its first statement, inserts all claims,
+	// in key order. It must cost no more than BEGIN and INSERT when all are new;
+	// rows that exist are read only then. Records come back in the order of cs.
+	// cs may be empty: the transaction then holds no claim, all else is alike.
+	// "Nothing inserted" must mean that the key is already there and nothing
+	// else: every other failure is an error.
+	//
+	// ctx bounds the whole transaction, not only the call: when it ends, the
+	// transaction must be rolled back. A claim that is held elsewhere for longer
+	// than LockWait must give an error that wraps ErrBusy. On any error nothing
+	// is left open.
+	Begin(ctx context.Context, cs []Claim, o BeginOptions) (Session, []Record, error)
+
+	// Lookup reads committed claims and their consumers' horizons in one
+	// statement, so that a purge between two reads cannot make a processed key
+	// look new. Records come back in the order of cs.
+	Lookup(ctx context.Context, cs []Claim) ([]Record, error)
+
+	// Split marks those of cs that are in the table with SplitMark, in a
+	// transaction of its own.
+	Split(ctx context.Context, cs []Claim) error
+
+	// Register inserts the consumer's row if there is none, with the database's
+	// clock as Horizon, and returns the row as it then is. It must not change an
+	// existing row.
+	Register(ctx context.Context, c Consumer) (Consumer, error)
+
+	// Consumer reads the registry row; ok is false when there is none.
+	Consumer(ctx context.Context, name string) (c Consumer, ok bool, err error)
+
+	// Class tells what may be done about an error of this database or of its
+	// driver, wrapped or not. Plain for errors it does not know.
+	Class(err error) Class
+}
+
+// Session is one open transaction that holds claims. It is used by one
+// goroutine at a time.
+type Session interface {
+	// Context returns a context in which Tx (or the store's own Tx) gives a
+	// guarded handle on the transaction, and a func that kills the handle: after
+	// it returned, no statement can reach the transaction through it.
+	Context(ctx context.Context) (context.Context, func())
+
+	// Commit proves that the transaction that holds the claims is still the open
+	// one, then commits it synchronously. ErrEnded (wrapped) when it is not. An
+	// error seen by the handle that dooms the transaction and that no ROLLBACK TO
+	// undid must be returned without a commit, as a *Swallowed. After any error
+	// the transaction is gone. An error from the COMMIT itself must wrap
+	// ErrUnknownCommit unless the server said that it did not commit.
+	Commit(ctx context.Context) error
+
+	// Rollback ends the transaction. Where the handle could not judge what the
+	// handler did (a raw transaction, several statements in one string), it first
+	// asks the server and returns ErrEnded (wrapped) when the claim's transaction
+	// is no longer the open one. Other errors are for information: the
+	// transaction is gone either way.
+	Rollback(ctx context.Context) error
+}
+
+// Swallowed is the error of a handler that returned nil although a statement of
+// its transaction had failed.
+type Swallowed struct{ Err error }
+
+// Error says what to do about it.
+func (s *Swallowed) Error() string {
+	return "handler swallowed an error of its transaction (return it, or ROLLBACK TO SAVEPOINT before going on): " + s.Err.Error()
+}
+
+// Unwrap gives the swallowed error.
+func (s *Swallowed) Unwrap() error { return s.Err }
+
+// rollbackTimeout bounds the clean-up after a failed run, which must not
+// depend on the run's own context.
+const rollbackTimeout = 5 * time.Second
