@@ -105,7 +105,8 @@ type Record struct {
 	Found bool
 	// Fingerprint of the found row; nil when it has none.
 	Fingerprint []byte
-	// ProcessedAt of the found row, by the database's clock.
+	// ProcessedAt of the row, by the database's clock: of the found one, or of the
+	// one just inserted where the store has it for free.
 	ProcessedAt time.Time
 	// Age of the found row when it was read, by the database's clock.
 	Age time.Duration

@@ -269,6 +269,9 @@ func (b *Inbox) notBegun(ctx context.Context, m *member, err error) (Outcome, er
 // wins; then a cancelled caller; then what the database said.
 func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, err error) error {
 	e := &Error{Op: "handle", Claim: m.claim, Class: b.Class(err), Err: err}
+	if m.rec.New {
+		e.ClaimedAt = m.rec.ProcessedAt
+	}
 	_, wants := retryDelay(err)
 	switch {
 	case e.Class == ClassPermanent && isPermanent(err):

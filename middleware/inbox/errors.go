@@ -69,7 +69,7 @@ var (
 	// Session.Commit; the claim of a new transaction decides what became of it.
 	ErrUnknownCommit = errors.New("commit was sent, its answer was lost")
 	// ErrNoTx: the context carries no claim's transaction.
-	ErrNoTx = errors.New("no claim's transaction in this context: pass on the context that the handler was given")
+	ErrNoTx        = errors.New("no claim's transaction in this context: pass on the context that the handler was given")
 	errOtherHandle = errors.New("this inbox gives another handle: use the Tx function of its own package (pgxinbox.Tx)")
 	// ErrNotRegistered: the consumer has no registry row.
 	ErrNotRegistered = errors.New("consumer is not registered: call Inbox.Register (or Stack.Register) before the first message")
@@ -84,7 +84,11 @@ type Error struct {
 	Op    string
 	Claim Claim
 	Class Class
-	Err   error
+	// ClaimedAt is the database's time at which the failed run held the claim;
+	// zero where it held none or the store does not tell. It proves that the key
+	// was not processed before.
+	ClaimedAt time.Time
+	Err       error
 }
 
 // Error names the operation and the claim before the cause.

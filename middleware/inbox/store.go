@@ -21,6 +21,7 @@ type Store interface {
 	// Begin opens a transaction and, as its first statement, inserts all claims,
 	// in key order. It must cost no more than BEGIN and INSERT when all are new;
 	// rows that exist are read only then. Records come back in the order of cs.
+	// New ones carry ProcessedAt where the insert returns it without another trip.
 	// cs may be empty: the transaction then holds no claim, all else is alike.
 	// "Nothing inserted" must mean that the key is already there and nothing
 	// else: every other failure is an error.

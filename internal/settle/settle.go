@@ -1,0 +1,223 @@
+// Package settle decides what becomes of a delivery. It repeats runs in place,
+// holds a consumer while its store is away or its set-up is wrong, and stops one
+// whose messages all die; what is left to the caller is one of four: ack,
+// delay, dead-letter, requeue. The Watermill stack and the plain AMQP handler
+// both settle by it, so that they treat a message alike.
+package settle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sekali-mq/sekali/internal/backoff"
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+const (
+	// The waits between runs in place.
+	retryFirst = 100 * time.Millisecond
+	retryLimit = 2 * time.Second
+
+	// breakerDeaths: when that many messages of a consumer died one after the
+	// other, the fault is not the messages'.
+	breakerDeaths = 20
+
+	// holdFor bounds how long a delivery is kept: half of RabbitMQ's default
+	// consumer timeout of 30 min, at which the broker would close the channel.
+	holdFor = 15 * time.Minute
+)
+
+// Settler holds the state that the deliveries of one process share. Safe for
+// concurrent use.
+type Settler struct {
+	policy inbox.Policy
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	gates map[string]*gate
+}
+
+// New returns a Settler. A nil logger is silent.
+func New(p inbox.Policy, log *slog.Logger) *Settler {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Settler{policy: p, log: log, gates: make(map[string]*gate)}
+}
+
+// Verdict is what is left for the caller to do.
+type Verdict struct {
+	// Action is Ack, Delay, DeadLetter or Requeue.
+	Action inbox.Action
+	// Wait of a Delay.
+	Wait time.Duration
+	// Reason of a letter; the last error otherwise.
+	Reason error
+	// Attempts made so far, over all deliveries.
+	Attempts int
+	// FirstFailure of this delivery; zero when no run failed.
+	FirstFailure time.Time
+}
+
+// Delivery is one delivery on its way.
+type Delivery struct {
+	// Consumer whose deliveries are held together.
+	Consumer string
+	// Attempts made before this delivery.
+	Attempts int
+	// Run runs the whole transaction once. It must not panic; if it leaves its
+	// goroutine the caller goes on with Left.
+	Run func(ctx context.Context, attempt int) (inbox.Outcome, error)
+}
+
+// Settle runs the delivery until it is decided. ctx is not handed to the
+// handler: it ends when the consumer shuts down, and then no new run is begun
+// and the verdict is Requeue.
+func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
+	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{Attempts: d.Attempts}}
+	return r.settle(ctx)
+}
+
+// Left decides on a delivery whose handler left its goroutine (Goexit): a
+// failed attempt that cannot be repeated in place.
+func (s *Settler) Left(d Delivery, attempt int) Verdict {
+	dec := inbox.Decide(inbox.Run{Outcome: inbox.Failed, Err: errLeft, Attempt: attempt, Final: true}, s.policy)
+	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: time.Now()}
+	if dec.Action == inbox.DeadLetter {
+		v.Reason = dec.Reason
+		s.died(s.gate(d.Consumer), d.Consumer)
+	}
+	return v
+}
+
+var errLeft = errors.New("handler left its goroutine (runtime.Goexit): it must return")
+
+func (s *Settler) gate(consumer string) *gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gates[consumer]
+	if g == nil {
+		g = newGate()
+		s.gates[consumer] = g
+	}
+	return g
+}
+
+func (s *Settler) died(g *gate, consumer string) {
+	if g.died() >= breakerDeaths && g.hold() {
+		s.log.Error("consumer is held: all of its last messages died; look at its letters, it goes on when one gets through",
+			"consumer", consumer, "letters", breakerDeaths)
+	}
+}
+
+// round is the state of one Settle.
+type round struct {
+	settler  *Settler
+	delivery Delivery
+	gate     *gate
+	leader   bool
+	verdict  Verdict
+}
+
+func (r *round) settle(ctx context.Context) Verdict {
+	// A Goexit of the handler unwinds through here: give the lead on.
+	defer func() {
+		if r.leader {
+			r.gate.stepDown()
+		}
+	}()
+	patience := time.NewTimer(holdFor)
+	defer patience.Stop()
+	waits := backoff.New(retryFirst, retryLimit)
+	start := time.Now()
+	for {
+		if held, err := r.enter(ctx, patience.C); err != nil {
+			r.verdict.Action, r.verdict.Reason = inbox.Requeue, err
+			return r.verdict
+		} else if held {
+			start = time.Now() // what was held does not count as spent
+		}
+		attempt := r.verdict.Attempts + 1
+		out, err := r.delivery.Run(ctx, attempt)
+		dec := inbox.Decide(inbox.Run{
+			Outcome: out, Err: err, Attempt: attempt,
+			Spent: time.Since(start), Backoff: waits.Next(),
+		}, r.settler.policy)
+		r.note(dec, err)
+		switch dec.Action {
+		case inbox.Retry:
+			if err := backoff.Sleep(ctx, dec.Wait); err != nil {
+				r.verdict.Action = inbox.Requeue
+				return r.verdict
+			}
+		case inbox.Hold:
+			r.hold(err)
+		case inbox.Ack, inbox.Delay, inbox.DeadLetter, inbox.Requeue:
+			r.verdict.Action, r.verdict.Wait = dec.Action, dec.Wait
+			return r.verdict
+		}
+	}
+}
+
+// enter passes the gate, unless this delivery leads already.
+func (r *round) enter(ctx context.Context, patience <-chan time.Time) (held bool, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return false, err
+	}
+	if r.leader {
+		select {
+		case <-patience:
+			return true, errHeldTooLong
+		default:
+			return true, r.gate.step(ctx)
+		}
+	}
+	r.leader, err = r.gate.enter(ctx, patience)
+	return r.leader, err
+}
+
+// note keeps the books of the delivery and of the gate after a run.
+func (r *round) note(dec inbox.Decision, err error) {
+	v := &r.verdict
+	v.Reason = err
+	if dec.Attempt {
+		v.Attempts++
+	}
+	if err != nil && v.FirstFailure.IsZero() {
+		v.FirstFailure = time.Now()
+	}
+	switch dec.Action {
+	case inbox.Hold:
+		return
+	case inbox.DeadLetter:
+		v.Reason = dec.Reason
+		r.settler.died(r.gate, r.delivery.Consumer)
+	case inbox.Ack:
+		r.gate.alive()
+	case inbox.Retry, inbox.Delay, inbox.Requeue:
+	}
+	// Whatever a leader's run came to, it got through to the handler; only a
+	// breaker wants more than that, and a cancelled run proves nothing.
+	if !r.leader || r.gate.broken() || inbox.ClassOf(err) == inbox.ClassCancelled {
+		return
+	}
+	r.leader = false
+	held := r.gate.open()
+	r.gate.stepDown()
+	r.settler.log.Info("consumer goes on", "consumer", r.delivery.Consumer, "held", held.Round(time.Millisecond))
+}
+
+// hold closes the gate, and says why if it was open.
+func (r *round) hold(err error) {
+	if !r.gate.hold() {
+		return
+	}
+	text := "consumer is held: the database does not take its work; it goes on by itself"
+	if inbox.ClassOf(err) == inbox.ClassConfig {
+		text = "consumer is held: its set-up is wrong; nothing is lost, it goes on when this is mended"
+	}
+	r.settler.log.Error(text, "consumer", r.delivery.Consumer, "err", err)
+}
