@@ -8,7 +8,9 @@ package settle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -68,8 +70,8 @@ type Delivery struct {
 	Consumer string
 	// Attempts made before this delivery.
 	Attempts int
-	// Run runs the whole transaction once. It must not panic; if it leaves its
-	// goroutine the caller goes on with Left.
+	// Run runs the whole transaction once. A panic becomes a *PanicError; if it
+	// leaves its goroutine the caller goes on with Left.
 	Run func(ctx context.Context, attempt int) (inbox.Outcome, error)
 }
 
@@ -141,7 +143,7 @@ func (r *round) settle(ctx context.Context) Verdict {
 			start = time.Now() // what was held does not count as spent
 		}
 		attempt := r.verdict.Attempts + 1
-		out, err := r.delivery.Run(ctx, attempt)
+		out, err := r.run(ctx, attempt)
 		dec := inbox.Decide(inbox.Run{
 			Outcome: out, Err: err, Attempt: attempt,
 			Spent: time.Since(start), Backoff: waits.Next(),
@@ -160,6 +162,29 @@ func (r *round) settle(ctx context.Context) Verdict {
 			return r.verdict
 		}
 	}
+}
+
+// PanicError is the error of a handler that panicked. Its text leaves the stack
+// out: it travels in headers.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error gives the value.
+func (p *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", p.Value) }
+
+// run turns a panic into an error, outside of the claim, which is rolled back
+// by then.
+func (r *round) run(ctx context.Context, attempt int) (out inbox.Outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil { // nil for a Goexit, which goes on
+			p := &PanicError{Value: v, Stack: debug.Stack()}
+			r.settler.log.Error("handler panicked", "consumer", r.delivery.Consumer, "attempt", attempt, "panic", fmt.Sprint(v), "stack", string(p.Stack))
+			out, err = inbox.Failed, p
+		}
+	}()
+	return r.delivery.Run(inbox.WithAttempt(ctx, attempt), attempt)
 }
 
 // enter passes the gate, unless this delivery leads already.
