@@ -110,3 +110,11 @@ func (b *Inbox) mode(ctx context.Context, consumer string) (Mode, error) {
 	b.modes.set(consumer, row.Mode)
 	return row.Mode, nil
 }
+
+// Observes tells whether a consumer that this process registered only observes.
+func (b *Inbox) Observes(consumer string) bool {
+	b.modes.mu.Lock()
+	defer b.modes.mu.Unlock()
+	e := b.modes.m[consumer]
+	return e != nil && e.mode == Observe
+}
