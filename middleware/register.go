@@ -1,0 +1,49 @@
+package middleware
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// Register registers the consumer of a queue before its first message. Our
+// RabbitMQ subscriber calls it for each queue (its Register field); with another
+// Pub/Sub, add Plugin to the router instead.
+func (i *Idempotent) Register(ctx context.Context, queue string) error {
+	return i.inbox.Register(ctx, inbox.Consumer{
+		Name:    cmp.Or(i.config.Consumer, queue),
+		Queue:   cmp.Or(i.config.Queue, queue),
+		KeyRule: i.config.Key.String(),
+	})
+}
+
+// Plugin registers the consumers that the configuration names (Consumer, or
+// every handler with ConsumerIsHandler) before the router subscribes. Give it to
+// router.AddPlugin. It returns the error, and the router does not start, when a
+// name belongs to another queue or service.
+func (i *Idempotent) Plugin(r *message.Router) error {
+	ctx := context.Background()
+	switch {
+	case i.config.ConsumerIsHandler:
+		for name := range r.Handlers() {
+			if err := i.inbox.Register(ctx, inbox.Consumer{Name: name, Queue: name, KeyRule: i.config.Key.String()}); err != nil {
+				return err
+			}
+		}
+	case i.config.Consumer != "":
+		return i.Register(ctx, i.config.Consumer)
+	}
+	return nil
+}
+
+// Register registers the consumer of a queue, see Idempotent.Register.
+func (s *Stack) Register(ctx context.Context, queue string) error {
+	return s.idempotent.Register(ctx, queue)
+}
+
+// Plugin registers the consumers before the router subscribes, see
+// Idempotent.Plugin.
+func (s *Stack) Plugin(r *message.Router) error { return s.idempotent.Plugin(r) }
