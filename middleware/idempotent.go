@@ -53,6 +53,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Key == nil {
 		c.Key = inbox.DefaultKey
 	}
+	if err := inbox.CheckKey(c.Key); err != nil {
+		errs = append(errs, fmt.Errorf("Key: %w", err))
+	}
 	if c.Fingerprint == nil {
 		c.Fingerprint = func(msg *message.Message) []byte { return inbox.Fingerprint(msg.Payload) }
 	}
@@ -124,10 +127,14 @@ func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.Ha
 	case r.err == nil:
 		r.claim.Fingerprint = i.config.Fingerprint(msg)
 		r.outcome, r.err = i.inbox.Do(ctx, r.claim, call.do)
-	case errors.Is(r.err, inbox.ErrNoKey) && (i.config.ProcessUnclaimed || i.inbox.Observes(r.claim.Consumer)):
+	case errors.Is(r.err, inbox.ErrNoKey) && i.config.ProcessUnclaimed, i.inbox.Observes(r.claim.Consumer):
 		r.outcome, r.err = i.inbox.DoUnclaimed(ctx, r.claim.Consumer, call.do)
 	default:
-		r.err = inbox.Permanent(fmt.Errorf("key of message %q for consumer %q by rule %q: %w", msg.UUID, r.claim.Consumer, i.config.Key, r.err))
+		noKey := errors.Is(r.err, inbox.ErrNoKey)
+		r.err = fmt.Errorf("key of message %q for consumer %q by rule %q: %w", msg.UUID, r.claim.Consumer, i.config.Key, r.err)
+		if noKey { // it will have none next time either; a func's own error may pass
+			r.err = inbox.Permanent(r.err)
+		}
 		return r
 	}
 	if r.err != nil || call.copy == nil {

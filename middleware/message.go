@@ -17,6 +17,9 @@ type view struct{ msg *message.Message }
 func (v view) Header(name string) (any, bool) {
 	if d, ok := letter.FromContext(v.msg.Context()); ok {
 		if h, ok := d.Headers[name]; ok {
+			if n, ok := h.(letter.Decimal); ok {
+				return n.String(), true
+			}
 			return h, true
 		}
 	}
