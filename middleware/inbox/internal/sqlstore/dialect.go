@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// Dialect says in a database's own words what the store needs. All fields are
+// required unless they say otherwise.
+type Dialect struct {
+	// Grammar judges the handler's statements.
+	Grammar Grammar
+	// Bind starts the arguments of one statement.
+	Bind func() *Binder
+
+	// Insert makes the claim statement. For every claim that it inserted it
+	// returns a row (consumer_name, message_key, processed_at in microseconds), in
+	// any order; claims that are there already give none. It must insert in the
+	// order of cs. With no claims it must still do what Prove needs, or be "".
+	Insert func(b *Binder, t Table, cs []inbox.Claim, wait time.Duration) string
+	// Claim runs the claim where one statement is not enough to tell (MySQL). It
+	// returns the inserted ones. Defaults to nil: Insert is run.
+	Claim func(ctx context.Context, tx *sql.Tx, t Table, cs []inbox.Claim, wait time.Duration) ([]Inserted, error)
+	// Lookup makes one statement that returns a row for every claim: its index in
+	// cs, 1 when the row exists, the fingerprint, processed_at, its age, and the
+	// consumer's horizon, times and ages in microseconds.
+	Lookup func(b *Binder, t Table, cs []inbox.Claim) string
+	// Split makes an UPDATE that sets the fingerprint of the claims to mark.
+	Split func(b *Binder, t Table, cs []inbox.Claim, mark []byte) string
+	// Register makes an INSERT of the consumer that does nothing when the name is
+	// there, or fails with an error that Duplicate knows.
+	Register func(b *Binder, t Table, c inbox.Consumer, formerNames string) string
+	// Duplicate tells the error of a Register that found the name. Defaults to nil:
+	// none.
+	Duplicate func(err error) bool
+	// Consumer makes the SELECT of name, service, queue, key_rule, mode, horizon
+	// (microseconds) and former_names.
+	Consumer func(b *Binder, t Table, name string) string
+
+	// WaitByContext bounds the claim statement by a context, for databases that
+	// have no lock timeout of their own to set with it.
+	WaitByContext bool
+
+	// Enter waits for the turn to have a transaction open, at most wait. Defaults
+	// to nil: no queue.
+	Enter func(ctx context.Context, wait time.Duration) (leave func(), err error)
+	// Pin prepares a connection before BEGIN and returns what undoes that.
+	// Defaults to nil: nothing to prepare. Not called when the user begins.
+	Pin func(ctx context.Context, c *sql.Conn) (restore func(context.Context) error, err error)
+	// Hold is run after the claim for the sake of Prove. Defaults to "": nothing.
+	Hold string
+	// Prove returns nil when the transaction that holds the claim is the open one,
+	// an error that wraps inbox.ErrEnded when it is not, and an *inbox.Swallowed
+	// when it turns out to have failed.
+	Prove func(ctx context.Context, tx *sql.Tx) error
+	// Status reads the transaction status that the driver's connection keeps, as
+	// the letters of the PostgreSQL protocol: 'I' idle, 'T' open, 'E' failed; 0
+	// when it does not show. Defaults to nil: never looked at.
+	Status func(driverConn any) byte
+	// ReadTx runs look-ups in a transaction of their own, for connections that
+	// do not autocommit.
+	ReadTx bool
+
+	// Class is the store's Class.
+	Class func(err error) inbox.Class
+	// Busy tells whether the claim statement failed because another transaction
+	// holds the claim.
+	Busy func(err error) bool
+	// Dooms tells whether an error of a handler's statement means that the
+	// transaction must not be committed unless a ROLLBACK TO undoes it.
+	Dooms func(err error) bool
+	// Aborted tells whether after this error the server refuses every statement
+	// but ROLLBACK TO. Defaults to nil: no error does.
+	Aborted func(err error) bool
+	// Uncommitted tells whether an error of COMMIT says that nothing was
+	// committed.
+	Uncommitted func(err error) bool
+}
+
+// Inserted is a claim that the claim statement inserted.
+type Inserted struct {
+	Consumer, Key string
+	// ProcessedAt by the database's clock; zero when the statement does not tell.
+	ProcessedAt time.Time
+}

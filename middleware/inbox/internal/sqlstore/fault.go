@@ -1,0 +1,59 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// OpenError is what Open and Migrate return when the database did not answer
+// as it should. It states the likely fix and never shows a connection string.
+func OpenError(op string, d *Dialect, err error) error {
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		return inbox.ConfigError(op, errors.New("the connection string is not a valid URL: escape special characters of the password (url.QueryEscape)"))
+	}
+	var told *inbox.Error
+	if errors.As(err, &told) && told.Op == op {
+		return err
+	}
+	c := d.Class(err)
+	switch {
+	case Cancelled(err):
+		c, err = inbox.ClassDown, fmt.Errorf("no answer from the database in time: is it running, and is the address right? %w", err)
+	case c == inbox.ClassDown:
+		err = fmt.Errorf("the database takes no connections: start it, or correct the address: %w", err)
+	case c == inbox.ClassConfig:
+		err = fmt.Errorf("the database refuses: correct user, password, database name or privileges: %w", err)
+	case c == inbox.ClassPlain:
+		c = inbox.ClassConfig
+	}
+	return &inbox.Error{Op: op, Class: c, Err: err}
+}
+
+// Faults collects what is wrong with a live table, one sentence each.
+type Faults struct {
+	table string
+	errs  []error
+}
+
+// NewFaults of a table, as it is named in the sentences.
+func NewFaults(table string) *Faults { return &Faults{table: table} }
+
+// Add a fault: what is wrong, and what to do.
+func (f *Faults) Add(format string, args ...any) {
+	f.errs = append(f.errs, fmt.Errorf("table "+f.table+": "+format, args...))
+}
+
+// Err returns all faults at once, as class Config; nil when there are none.
+func (f *Faults) Err(op string) error {
+	if len(f.errs) == 0 {
+		return nil
+	}
+	return inbox.ConfigError(op, errors.Join(f.errs...))
+}
+
+// Table is its name in the sentences.
+func (f *Faults) Table() string { return f.table }

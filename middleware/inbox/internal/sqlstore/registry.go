@@ -1,0 +1,109 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// Split implements inbox.Store.
+func (s *Store) Split(ctx context.Context, cs []inbox.Claim) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	if !s.o.Table.Fingerprint {
+		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see the Schema func of this store", s.o.Table.Claims)
+	}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		b := s.d.Bind()
+		_, err := tx.ExecContext(ctx, s.d.Split(b, s.o.Table, cs, inbox.SplitMark()), b.Args...)
+		return err
+	})
+	if err != nil {
+		return because(ctx, fmt.Errorf("mark claim split: %w", err))
+	}
+	return nil
+}
+
+// Register implements inbox.Store.
+func (s *Store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consumer, err error) {
+	former, err := json.Marshal(append([]string{}, c.FormerNames...))
+	if err != nil {
+		return row, err
+	}
+	insert := func(tx *sql.Tx) error {
+		b := s.d.Bind()
+		_, err := tx.ExecContext(ctx, s.d.Register(b, s.o.Table, c, string(former)), b.Args...)
+		return err
+	}
+	err = s.write(ctx, insert)
+	if err != nil && (s.d.Duplicate == nil || !s.d.Duplicate(err)) {
+		return row, because(ctx, fmt.Errorf("insert the consumer's row: %w", err))
+	}
+	row, ok, err := s.Consumer(ctx, c.Name)
+	if err == nil && !ok {
+		err = errors.New("the consumer's row is gone right after it was written")
+	}
+	return row, err
+}
+
+// Consumer implements inbox.Store.
+func (s *Store) Consumer(ctx context.Context, name string) (c inbox.Consumer, ok bool, err error) {
+	err = s.read(ctx, func(q querier) (err error) {
+		b := s.d.Bind()
+		query := s.d.Consumer(b, s.o.Table, name)
+		rows, err := q.QueryContext(ctx, query, b.Args...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		if !rows.Next() {
+			return rows.Err()
+		}
+		var mode, former string
+		var horizon sql.NullInt64
+		if err := rows.Scan(&c.Name, &c.Service, &c.Queue, &c.KeyRule, &mode, &horizon, &former); err != nil {
+			return err
+		}
+		ok = true
+		c.Horizon = micros(horizon)
+		if c.Mode, err = inbox.ParseMode(mode); err != nil {
+			return inbox.ConfigError(fmt.Sprintf("consumer %q in %s", name, s.o.Table.Consumers), err)
+		}
+		if err := json.Unmarshal([]byte(former), &c.FormerNames); err != nil {
+			return inbox.Configf(fmt.Sprintf("consumer %q in %s", name, s.o.Table.Consumers), "former_names is no JSON array of strings: %w", err)
+		}
+		if len(c.FormerNames) == 0 {
+			c.FormerNames = nil
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return inbox.Consumer{}, false, because(ctx, fmt.Errorf("read the consumer's row: %w", err))
+	}
+	return c, ok, nil
+}
+
+// write runs fn in a transaction of its own.
+func (s *Store) write(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	if s.d.Enter != nil {
+		leave, err := s.d.Enter(ctx, writeWait)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

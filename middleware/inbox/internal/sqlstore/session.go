@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// restoreTimeout bounds what is done to give a connection back.
+const restoreTimeout = 5 * time.Second
+
+// session is one open transaction.
+type session struct {
+	store   *Store
+	ctx     context.Context //nolint:containedctx // bounds the transaction, as in database/sql
+	tx      *sql.Tx
+	conn    *sql.Conn // nil when the user began
+	restore func(context.Context) error
+	leave   func()
+	claims  []inbox.Claim // new ones
+
+	// mu guards what the guards report.
+	mu       sync.Mutex
+	doomed   error // first error that no ROLLBACK TO undid
+	raw      bool  // the raw transaction was handed out
+	unjudged bool  // some statement's text did not tell
+}
+
+// Context implements inbox.Session.
+func (s *session) Context(ctx context.Context) (context.Context, func()) {
+	g := &guard{s: s}
+	return inbox.WithTx(ctx, g, func() (*sql.Tx, error) {
+		g.calls.RLock()
+		defer g.calls.RUnlock()
+		if g.dead {
+			return nil, errLate
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.raw = true
+		return s.tx, nil
+	}), g.kill
+}
+
+// admit refuses a statement, or notes what cannot be judged of it.
+func (s *session) admit(v verdict) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := v.err(); err != nil {
+		// A handler that goes on as if it had been undone must not be committed.
+		if s.doomed == nil {
+			s.doomed = err
+		}
+		return err
+	}
+	// The server would only answer that the transaction is aborted; the first
+	// cause says more.
+	if s.doomed != nil && !v.undoes && !s.raw && !s.unjudged && s.aborted(s.doomed) {
+		return fmt.Errorf("statement not sent, the transaction failed before: %w", s.doomed)
+	}
+	s.unjudged = s.unjudged || v.unjudged
+	return nil
+}
+
+func (s *session) aborted(err error) bool { return s.store.d.Aborted != nil && s.store.d.Aborted(err) }
+
+// seen takes the result of a handler's statement and returns what the handler
+// is given.
+func (s *session) seen(v verdict, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil && v.undoes:
+		s.doomed = nil
+	case err == nil || !s.store.d.Dooms(err):
+	case s.doomed == nil:
+		s.doomed = err
+	default:
+		return fmt.Errorf("%w (and then: %w)", s.doomed, err)
+	}
+	return err
+}
+
+// Commit implements inbox.Session.
+func (s *session) Commit(ctx context.Context) error {
+	defer s.done()
+	if err := s.ready(ctx); err != nil {
+		_ = s.tx.Rollback()
+		return err
+	}
+	err := s.tx.Commit()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone):
+		return s.vanished(ctx, err)
+	case err == context.Canceled, err == context.DeadlineExceeded, s.store.d.Uncommitted(err): //nolint:errorlint,err113 // database/sql returns these bare when it did not send COMMIT; drivers wrap them
+		return because(s.ctx, err)
+	}
+	return because(s.ctx, fmt.Errorf("%w: %w", inbox.ErrUnknownCommit, err))
+}
+
+// ready tells whether the transaction may be committed.
+func (s *session) ready(ctx context.Context) error {
+	s.mu.Lock()
+	doomed, judged := s.doomed, !s.raw && !s.unjudged
+	s.mu.Unlock()
+	if doomed != nil && judged {
+		return &inbox.Swallowed{Err: doomed}
+	}
+	switch s.status() {
+	case 'E':
+		if doomed == nil {
+			doomed = errors.New("a statement failed and its error was not returned")
+		}
+		return &inbox.Swallowed{Err: doomed}
+	case 'I':
+		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
+	}
+	if err := s.prove(ctx); err != nil {
+		return err
+	}
+	if doomed != nil {
+		return &inbox.Swallowed{Err: doomed}
+	}
+	return nil
+}
+
+// status of the transaction as the driver's connection has it.
+func (s *session) status() (st byte) {
+	if s.conn == nil || s.store.d.Status == nil {
+		return 0
+	}
+	_ = s.conn.Raw(func(dc any) error {
+		st = s.store.d.Status(dc)
+		return nil
+	})
+	return st
+}
+
+// prove asks the server.
+func (s *session) prove(ctx context.Context) error {
+	err := s.store.d.Prove(ctx, s.tx)
+	var swallowed *inbox.Swallowed
+	switch {
+	case err == nil, errors.Is(err, inbox.ErrEnded), errors.As(err, &swallowed):
+		return err
+	case errors.Is(err, sql.ErrTxDone):
+		return s.vanished(ctx, err)
+	}
+	return because(s.ctx, fmt.Errorf("prove the claim's transaction (was a result left open?): %w", err))
+}
+
+// vanished explains a transaction that database/sql calls done: its context
+// ended, or the handler called Commit or Rollback on the raw one.
+func (s *session) vanished(ctx context.Context, err error) error {
+	s.mu.Lock()
+	raw := s.raw
+	s.mu.Unlock()
+	cause := context.Cause(s.ctx)
+	switch {
+	case !raw && cause != nil:
+		return because(s.ctx, err)
+	case !raw:
+		return fmt.Errorf("transaction was ended under the claim: %w", err)
+	case cause != nil && !s.committed(ctx):
+		return because(s.ctx, err)
+	}
+	return fmt.Errorf("%w: %w", inbox.ErrEnded, err)
+}
+
+// committed looks whether a claim of this session is in the table although the
+// session did not commit it. It ends the session first: the pool may have no
+// second connection. A look that fails counts as no: then the database is away,
+// and an outage must not make letters.
+func (s *session) committed(ctx context.Context) bool {
+	_ = s.tx.Rollback()
+	s.done()
+	if len(s.claims) == 0 {
+		return false
+	}
+	recs, err := s.store.Lookup(ctx, s.claims)
+	if err != nil {
+		s.store.o.Logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
+			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
+		return false
+	}
+	return slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() })
+}
+
+// Rollback implements inbox.Session.
+func (s *session) Rollback(ctx context.Context) error {
+	defer s.done()
+	s.mu.Lock()
+	ask := s.raw || s.unjudged
+	failed := s.doomed != nil && s.aborted(s.doomed)
+	s.mu.Unlock()
+	if !ask {
+		return s.tx.Rollback()
+	}
+	switch st := s.status(); {
+	case st == 'I':
+		_ = s.tx.Rollback()
+		return inbox.ErrEnded
+	case st == 'E', st == 0 && failed:
+		// A failed transaction answers nothing.
+	default:
+		err := s.prove(ctx)
+		if err == nil {
+			return s.tx.Rollback()
+		}
+		if errors.Is(err, inbox.ErrEnded) {
+			_ = s.tx.Rollback()
+			return err
+		}
+	}
+	// It failed or is out of reach: the question goes to the table.
+	if s.committed(ctx) {
+		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
+	}
+	return nil
+}
+
+// drop ends a session that never began to be used.
+func (s *session) drop() {
+	_ = s.tx.Rollback()
+	s.done()
+}
+
+// done gives everything back, once. The transaction is over or ending: Close
+// waits for it.
+func (s *session) done() {
+	if s.leave == nil {
+		return
+	}
+	if s.conn != nil {
+		if s.restore != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+			defer cancel()
+			if err := s.restore(ctx); err != nil {
+				// It must not go back into the pool as it is.
+				_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+			}
+		}
+		_ = s.conn.Close()
+	}
+	s.leave()
+	s.leave = nil
+}
