@@ -93,6 +93,9 @@ func (s *session) Commit(ctx context.Context) error {
 	defer s.done()
 	if err := s.ready(ctx); err != nil {
 		_ = s.tx.Rollback()
+		if !s.judged() && !errors.Is(err, inbox.ErrEnded) && s.committed(ctx) {
+			return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
+		}
 		return err
 	}
 	err := s.tx.Commit()
@@ -100,7 +103,7 @@ func (s *session) Commit(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sql.ErrTxDone):
-		return s.vanished(ctx, err)
+		return s.vanished(err)
 	case err == context.Canceled, err == context.DeadlineExceeded, s.store.d.Uncommitted(err): //nolint:errorlint,err113 // database/sql returns these bare when it did not send COMMIT; drivers wrap them
 		return because(s.ctx, err)
 	}
@@ -110,9 +113,9 @@ func (s *session) Commit(ctx context.Context) error {
 // ready tells whether the transaction may be committed.
 func (s *session) ready(ctx context.Context) error {
 	s.mu.Lock()
-	doomed, judged := s.doomed, !s.raw && !s.unjudged
+	doomed := s.doomed
 	s.mu.Unlock()
-	if doomed != nil && judged {
+	if doomed != nil && s.judged() {
 		return &inbox.Swallowed{Err: doomed}
 	}
 	switch s.status() {
@@ -131,6 +134,14 @@ func (s *session) ready(ctx context.Context) error {
 		return &inbox.Swallowed{Err: doomed}
 	}
 	return nil
+}
+
+// judged: every statement was seen, and its text told that it left the
+// transaction open.
+func (s *session) judged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.raw && !s.unjudged
 }
 
 // status of the transaction as the driver's connection has it.
@@ -153,25 +164,23 @@ func (s *session) prove(ctx context.Context) error {
 	case err == nil, errors.Is(err, inbox.ErrEnded), errors.As(err, &swallowed):
 		return err
 	case errors.Is(err, sql.ErrTxDone):
-		return s.vanished(ctx, err)
+		return s.vanished(err)
 	}
 	return because(s.ctx, fmt.Errorf("prove the claim's transaction (was a result left open?): %w", err))
 }
 
 // vanished explains a transaction that database/sql calls done: its context
 // ended, or the handler called Commit or Rollback on the raw one.
-func (s *session) vanished(ctx context.Context, err error) error {
+func (s *session) vanished(err error) error {
 	s.mu.Lock()
 	raw := s.raw
 	s.mu.Unlock()
 	cause := context.Cause(s.ctx)
 	switch {
-	case !raw && cause != nil:
-		return because(s.ctx, err)
+	case cause != nil:
+		return because(s.ctx, err) // of a raw one the table knows more, see committed
 	case !raw:
 		return fmt.Errorf("transaction was ended under the claim: %w", err)
-	case cause != nil && !s.committed(ctx):
-		return because(s.ctx, err)
 	}
 	return fmt.Errorf("%w: %w", inbox.ErrEnded, err)
 }
@@ -198,13 +207,12 @@ func (s *session) committed(ctx context.Context) bool {
 // Rollback implements inbox.Session.
 func (s *session) Rollback(ctx context.Context) error {
 	defer s.done()
-	s.mu.Lock()
-	ask := s.raw || s.unjudged
-	failed := s.doomed != nil && s.aborted(s.doomed)
-	s.mu.Unlock()
-	if !ask {
+	if s.judged() {
 		return s.tx.Rollback()
 	}
+	s.mu.Lock()
+	failed := s.doomed != nil && s.aborted(s.doomed)
+	s.mu.Unlock()
 	switch st := s.status(); {
 	case st == 'I':
 		_ = s.tx.Rollback()

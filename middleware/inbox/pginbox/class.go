@@ -1,0 +1,102 @@
+package pginbox
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
+)
+
+const (
+	lockNotAvailable    = "55P03"
+	inFailedTransaction = "25P02"
+)
+
+// sqlState returns the SQLSTATE that the server sent; both drivers' errors have
+// the method. "" when the error is not the server's.
+func sqlState(err error) string {
+	var e interface {
+		error
+		SQLState() string
+	}
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.SQLState()
+}
+
+// classes by SQLSTATE, then by its first two characters.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+var classes = map[string]inbox.Class{
+	"40":    inbox.ClassTransient, // serialization, deadlock
+	"40002": inbox.ClassPlain,     // a deferred constraint
+	"40003": inbox.ClassUnknown,   // statement completion unknown
+	"55P03": inbox.ClassTransient, // lock_timeout
+	"57014": inbox.ClassTransient, // statement_timeout, cancelled; a context's end is seen before
+	"25P03": inbox.ClassTransient, // idle_in_transaction_session_timeout
+	"25P04": inbox.ClassTransient, // transaction_timeout
+
+	"08":    inbox.ClassDown, // connection
+	"53":    inbox.ClassDown, // disk full, out of memory, too many connections
+	"57P01": inbox.ClassDown, // shutdown
+	"57P02": inbox.ClassDown, // crash
+	"57P03": inbox.ClassDown, // starting up
+	"57P05": inbox.ClassDown, // idle_session_timeout
+	"58":    inbox.ClassDown, // system error
+	"25006": inbox.ClassDown, // read-only: a failover is under way
+
+	"22":    inbox.ClassPermanent, // data
+	"23502": inbox.ClassPermanent, // not null
+	"23514": inbox.ClassPermanent, // check
+
+	"28":    inbox.ClassConfig, // who are you
+	"3D":    inbox.ClassConfig, // no such database
+	"3F":    inbox.ClassConfig, // no such schema
+	"57P04": inbox.ClassConfig, // database dropped
+	"42P01": inbox.ClassConfig, // no such table
+	"42703": inbox.ClassConfig, // no such column
+	"42704": inbox.ClassConfig, // no such object
+	"42883": inbox.ClassConfig, // no such function
+	"42501": inbox.ClassConfig, // privilege
+	"42P10": inbox.ClassConfig, // no unique key for ON CONFLICT
+}
+
+func class(err error) inbox.Class {
+	if c, ok := sqlstore.Common(err); ok {
+		return c
+	}
+	state := sqlState(err)
+	if c, ok := classes[state]; ok {
+		return c
+	}
+	if len(state) == 5 {
+		return classes[state[:2]] // Plain when it is not there
+	}
+	if sqlstore.Lost(err) || neverSent(err) {
+		return inbox.ClassDown
+	}
+	return inbox.ClassPlain
+}
+
+// neverSent tells pgx's errors that say that nothing reached the server.
+func neverSent(err error) bool {
+	var e interface {
+		error
+		SafeToRetry() bool
+	}
+	return errors.As(err, &e) && e.SafeToRetry()
+}
+
+// uncommitted tells whether the server itself said that COMMIT did nothing, or
+// never got it. A server that shuts down in that moment may have committed.
+func uncommitted(err error) bool {
+	state := sqlState(err)
+	switch {
+	case state == "":
+		return neverSent(err)
+	case state == "40003", strings.HasPrefix(state, "57P"), strings.HasPrefix(state, "08"):
+		return false
+	}
+	return true
+}
