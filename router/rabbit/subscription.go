@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sekali-mq/sekali/internal/backoff"
+	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -26,8 +27,9 @@ type subscription struct {
 	ctx   context.Context // of Subscribe: its end starts the drain
 	base  context.Context // of messages: its values without its end
 
-	done      chan *item // settled by its handler
-	requeue   chan *item // its pause is over
+	stopping  chan struct{} // closed when the drain begins
+	done      chan *item    // settled by its handler
+	requeue   chan *item    // its pause is over
 	abandoned chan struct{}
 
 	cur      *session
@@ -41,11 +43,12 @@ type subscription struct {
 }
 
 func newSubscription(s *Subscriber, ctx context.Context, topic, queue string) *subscription {
+	stopping := make(chan struct{})
 	return &subscription{
 		owner: s, topic: topic, queue: queue, ctx: ctx,
 		log:  s.config.Logger.With(watermill.LogFields{"queue": queue}),
-		base: inbox.WithConsumer(context.WithoutCancel(ctx), queue),
-		out:  make(chan *message.Message),
+		base: letter.WithStopping(inbox.WithConsumer(context.WithoutCancel(ctx), queue), stopping),
+		out:  make(chan *message.Message), stopping: stopping,
 		done: make(chan *item, s.config.Concurrency), requeue: make(chan *item), abandoned: make(chan struct{}),
 		lanes: newLanes(s.config.OrderBy != nil), pausing: make(map[*item]*time.Timer),
 		sessions: make(map[*session]struct{}),
