@@ -16,6 +16,9 @@ import (
 // restoreTimeout bounds what is done to give a connection back.
 const restoreTimeout = 5 * time.Second
 
+// lookTimeout bounds the look into the table after a run that went wrong.
+const lookTimeout = 5 * time.Second
+
 // session is one open transaction.
 type session struct {
 	store   *Store
@@ -118,13 +121,15 @@ func (s *session) ready(ctx context.Context) error {
 	if doomed != nil && s.judged() {
 		return &inbox.Swallowed{Err: doomed}
 	}
-	switch s.status() {
-	case 'E':
+	switch st := s.status(); {
+	case s.ctx.Err() != nil: // looked at after the status: its end rolls back
+		return because(s.ctx, errors.New("transaction was rolled back"))
+	case st == 'E':
 		if doomed == nil {
 			doomed = errors.New("a statement failed and its error was not returned")
 		}
 		return &inbox.Swallowed{Err: doomed}
-	case 'I':
+	case st == 'I':
 		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
 	}
 	if err := s.prove(ctx); err != nil {
@@ -195,6 +200,8 @@ func (s *session) committed(ctx context.Context) bool {
 	if len(s.claims) == 0 {
 		return false
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
 	recs, err := s.store.Lookup(ctx, s.claims)
 	if err != nil {
 		s.store.o.Logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
@@ -214,6 +221,7 @@ func (s *session) Rollback(ctx context.Context) error {
 	failed := s.doomed != nil && s.aborted(s.doomed)
 	s.mu.Unlock()
 	switch st := s.status(); {
+	case s.ctx.Err() != nil: // it was rolled back, or is gone since before
 	case st == 'I':
 		_ = s.tx.Rollback()
 		return inbox.ErrEnded

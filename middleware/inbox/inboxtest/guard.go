@@ -1,0 +1,194 @@
+package inboxtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// endings are statements that no handle may send.
+func (h *test) endings() []string {
+	return append([]string{
+		"COMMIT", "commit;", "  ROLLBACK", "END", "BEGIN", "COMMIT; BEGIN", "SELECT 1; COMMIT",
+		"-- x\nCOMMIT", "/* x */ ROLLBACK", "COMMIT AND CHAIN",
+		"SAVEPOINT sekali", "RELEASE SAVEPOINT sekali", "ROLLBACK TO SAVEPOINT sekali",
+	}, h.s.c.Refused...)
+}
+
+// The handle refuses what would end the transaction, or touch the inbox's own
+// savepoint, and a run that goes on after such a refusal is not committed:
+// it would be on the assumption that something had been done or undone.
+func refusals(h *test) {
+	for _, statement := range h.endings() {
+		h.wantErr(inbox.ClassPlain, nil, h.claim("k"), func(ctx context.Context) error {
+			return errors.Join(h.write("k")(ctx), h.db.Exec(ctx, statement))
+		})
+		err := h.wantErr(inbox.ClassPlain, nil, h.claim("k"), func(ctx context.Context) error {
+			if err := h.write("k")(ctx); err != nil {
+				return err
+			}
+			if err := h.db.Exec(ctx, statement); err == nil {
+				h.Errorf("%q was sent", statement)
+			}
+			return nil
+		})
+		var swallowed *inbox.Swallowed
+		if !errors.As(err, &swallowed) {
+			h.Errorf("%q swallowed: %v", statement, err)
+		}
+		h.absent(h.claim("k"))
+	}
+	h.effects("k", 0)
+	h.want(inbox.Processed, h.claim("k"), h.write("k"))
+	h.effects("k", 1)
+}
+
+// A handler may undo a part of its work with a savepoint of its own.
+func savepointsWork(h *test) {
+	h.want(inbox.Processed, h.claim("k"), func(ctx context.Context) error {
+		return errors.Join(
+			h.write("kept")(ctx),
+			h.db.Exec(ctx, "SAVEPOINT mine"),
+			h.write("undone")(ctx),
+			h.db.Exec(ctx, "ROLLBACK TO SAVEPOINT mine"),
+			h.write("kept")(ctx),
+			h.db.Exec(ctx, "RELEASE SAVEPOINT mine"),
+		)
+	})
+	h.effects("kept", 2)
+	h.effects("undone", 0)
+	h.want(inbox.Duplicate, h.claim("k"), h.never)
+}
+
+// A handler that swallows the error of a statement is not committed where the
+// database has given the transaction up, and the first cause is what it is told.
+// Elsewhere the statement alone is undone, and the handler decides.
+func swallowedError(h *test) {
+	handler := func(ctx context.Context) error {
+		if err := h.write("k")(ctx); err != nil {
+			return err
+		}
+		if err := h.db.Exec(ctx, h.fail("k")); err == nil {
+			h.Error("the statement did not fail")
+		}
+		return nil
+	}
+	if !h.s.c.FailedStatementDooms {
+		h.want(inbox.Processed, h.claim("k"), handler)
+		h.effects("k", 1)
+		return
+	}
+	err := h.wantErr(inbox.ClassPlain, nil, h.claim("k"), handler)
+	var swallowed *inbox.Swallowed
+	if !errors.As(err, &swallowed) {
+		h.Errorf("error %v", err)
+	}
+	h.absent(h.claim("k"))
+	h.effects("k", 0)
+
+	// The second statement's error still has the first one's class: the check
+	// constraint makes it permanent.
+	h.wantErr(inbox.ClassPermanent, nil, h.claim("k"), func(ctx context.Context) error {
+		_ = h.db.Exec(ctx, h.fail("k"))
+		return h.write("k")(ctx)
+	})
+	h.want(inbox.Processed, h.claim("k"), h.write("k"))
+	h.effects("k", 1)
+}
+
+// An error that a ROLLBACK TO undid does not count.
+func swallowedErrorUndone(h *test) {
+	h.want(inbox.Processed, h.claim("k"), func(ctx context.Context) error {
+		if err := h.db.Exec(ctx, "SAVEPOINT mine"); err != nil {
+			return err
+		}
+		if err := h.db.Exec(ctx, h.fail("k")); err == nil {
+			h.Error("the statement did not fail")
+		}
+		if err := h.db.Exec(ctx, "ROLLBACK TO SAVEPOINT mine"); err != nil {
+			return err
+		}
+		return h.write("k")(ctx)
+	})
+	h.effects("k", 1)
+}
+
+// The handle is dead once the handler returned.
+func lateUse(h *test) {
+	var late context.Context
+	h.want(inbox.Processed, h.claim("k"), func(ctx context.Context) error {
+		late = context.WithoutCancel(ctx)
+		return h.write("k")(ctx)
+	})
+	if err := h.db.Exec(late, h.insert("k")); !errors.Is(err, h.db.ErrLate) {
+		h.Errorf("late use after a commit: %v", err)
+	}
+	cause := errors.New("no")
+	h.wantErr(inbox.ClassPlain, cause, h.claim("failed"), func(ctx context.Context) error {
+		late = context.WithoutCancel(ctx)
+		return cause
+	})
+	if err := h.db.Exec(late, h.insert("k")); !errors.Is(err, h.db.ErrLate) {
+		h.Errorf("late use after a rollback: %v", err)
+	}
+	h.effects("k", 1)
+}
+
+// A goroutine that the handler left behind never writes into the transaction of
+// another message. What it wrote before the handler returned belongs to that
+// message; from then on it gets an error.
+func lateGoroutine(h *test) {
+	box := h.open(inbox.Config{}, 1) // the next message has the same connection
+	var wg sync.WaitGroup
+	started := make(chan struct{})
+	late := make(chan error, 1)
+	h.wantOn(box, inbox.Processed, h.claim("leaves"), func(ctx context.Context) error {
+		wg.Go(func() {
+			close(started)
+			for {
+				if err := h.write("late")(context.WithoutCancel(ctx)); err != nil {
+					late <- err
+					return
+				}
+			}
+		})
+		<-started
+		return nil
+	})
+	for range times {
+		h.wantErrOn(box, h.claim("undone"), func(context.Context) error { return errors.New("no") })
+	}
+	wg.Wait()
+	if err := <-late; !errors.Is(err, h.db.ErrLate) {
+		h.Errorf("late use: %v", err)
+	}
+}
+
+func (h *test) wantErrOn(box *inbox.Inbox, c inbox.Claim, fn func(ctx context.Context) error) {
+	h.Helper()
+	if out, err := h.do(box, c, fn); out != inbox.Failed || err == nil {
+		h.Fatalf("do %s: %s, %v", c, out, err)
+	}
+}
+
+// Outside of a claim there is no transaction and no silent fallback to the pool.
+func outsideOfAClaim(h *test) {
+	if err := h.db.Exec(h.ctx, h.insert("k")); inbox.ClassOf(err) != inbox.ClassConfig {
+		h.Errorf("error %v", err)
+	}
+	h.effects("k", 0)
+}
+
+// A claim inside of a claim is a mistake of the set-up, at once and without a
+// wait for itself.
+func claimInsideItsClaim(h *test) {
+	for _, key := range []string{"k", "other"} {
+		h.want(inbox.Processed, h.claim("k-"+key), func(ctx context.Context) error {
+			out, err := h.box.Do(ctx, h.claim("k-"+key), h.never)
+			h.checkErr(out, err, inbox.ClassConfig, nil)
+			return nil
+		})
+	}
+}
