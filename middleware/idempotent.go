@@ -100,7 +100,8 @@ func NewIdempotent(b *inbox.Inbox, c Config) (*Idempotent, error) {
 // copied back after the commit.
 func (i *Idempotent) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		r := i.run(msg.Context(), msg, h)
+		var r result
+		i.run(msg.Context(), msg, h, &r)
 		return r.produced, r.err
 	}
 }
@@ -113,17 +114,18 @@ type result struct {
 	err      error
 }
 
-// run handles one message once.
-func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.HandlerFunc) (r result) {
+// run handles one message once. It fills r as it goes: what is known of the
+// claim is there even when the handler panics.
+func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.HandlerFunc, r *result) {
 	if r.claim.Consumer, r.err = i.consumer(ctx); r.err != nil {
-		return r
+		return
 	}
 	call := &call{idempotent: i, msg: msg, handler: h}
 	r.claim.Key, r.err = i.config.Key.Of(view{msg})
 	switch {
 	case errors.Is(r.err, inbox.Skip):
 		r.outcome, r.err = inbox.Unclaimed, nil
-		return r
+		return
 	case r.err == nil:
 		r.claim.Fingerprint = i.config.Fingerprint(msg)
 		r.outcome, r.err = i.inbox.Do(ctx, r.claim, call.do)
@@ -135,17 +137,16 @@ func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.Ha
 		if noKey { // it will have none next time either; a func's own error may pass
 			r.err = inbox.Permanent(r.err)
 		}
-		return r
+		return
 	}
 	if r.err != nil || call.copy == nil {
-		return r
+		return
 	}
 	if was, ok := msg.Metadata[reasonPoisoned]; ok {
 		call.copy.Metadata[reasonPoisoned] = was
 	}
 	msg.Metadata = call.copy.Metadata
 	r.produced = call.produced
-	return r
 }
 
 // consumer names the consumer of the message that ctx belongs to.

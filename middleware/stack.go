@@ -178,7 +178,8 @@ func (d *delivery) describe() settle.Delivery {
 
 func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) {
 	d.attempt = attempt
-	d.last = d.stack.idempotent.run(ctx, d.msg, d.handler)
+	d.last = result{}
+	d.stack.idempotent.run(ctx, d.msg, d.handler, &d.last)
 	return d.last.outcome, d.last.err
 }
 
