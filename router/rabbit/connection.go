@@ -147,6 +147,8 @@ func (c *Connection) dial(ctx context.Context, d Direction) (*amqp.Connection, e
 	return conn, nil
 }
 
+var errRefused = errors.New("login refused")
+
 // hint adds the likely fix to what the handshake said.
 func hint(err error) error {
 	var ae *amqp.Error
@@ -155,9 +157,9 @@ func hint(err error) error {
 	}
 	switch ae.Code {
 	case amqp.AccessRefused:
-		return fmt.Errorf("%w: check user and password, and whether the broker lets that user in from this host", err)
+		return fmt.Errorf("%w: %w: check user and password, and whether the broker lets that user in from this host", errRefused, err)
 	case amqp.NotAllowed:
-		return fmt.Errorf("%w: check that the virtual host exists and the user may use it", err)
+		return fmt.Errorf("%w: %w: check that the virtual host exists and the user may use it", errRefused, err)
 	}
 	return err
 }

@@ -32,6 +32,7 @@ type link struct {
 
 	mu      sync.Mutex
 	started bool
+	ever    bool // has been connected
 	conn    *amqp.Connection
 	blocked string // what the broker said; "" when it takes publishes
 	lastErr error
@@ -78,8 +79,15 @@ func (l *link) wait(ctx context.Context, ready func() bool) (*amqp.Connection, e
 			defer l.mu.Unlock()
 			return l.conn, nil
 		}
-		changed := l.changed
+		changed, refused := l.changed, l.lastErr
+		if l.ever || !errors.Is(refused, errRefused) {
+			refused = nil
+		}
 		l.mu.Unlock()
+		if refused != nil {
+			// A wrong password at start heals by itself too rarely to wait for.
+			return nil, refused
+		}
 		select {
 		case <-changed:
 		case <-l.ctx.Done():
@@ -170,6 +178,7 @@ func unreadable(e *amqp.Error) error {
 func (l *link) set(conn *amqp.Connection, blocked string, err error, attempt int) {
 	l.mu.Lock()
 	l.conn, l.blocked, l.lastErr = conn, blocked, err
+	l.ever = l.ever || conn != nil
 	close(l.changed)
 	l.changed = make(chan struct{})
 	l.mu.Unlock()

@@ -28,6 +28,10 @@ type session struct {
 var consumerNumber atomic.Uint64
 
 func (s *subscription) openSession(ctx context.Context) (*session, error) {
+	prefetch := s.owner.config.Prefetch
+	if s.careful {
+		prefetch = 1
+	}
 	conn, err := s.owner.conn.consume.get(ctx)
 	if err != nil {
 		return nil, err
@@ -38,7 +42,7 @@ func (s *subscription) openSession(ctx context.Context) (*session, error) {
 	}
 	opened := make(chan result, 1)
 	go func() {
-		ses, err := s.consumeOn(conn)
+		ses, err := s.consumeOn(conn, prefetch)
 		opened <- result{ses, err}
 	}()
 	select {
@@ -57,7 +61,7 @@ func (s *subscription) openSession(ctx context.Context) (*session, error) {
 	}
 }
 
-func (s *subscription) consumeOn(conn *amqp.Connection) (*session, error) {
+func (s *subscription) consumeOn(conn *amqp.Connection, prefetch int) (*session, error) {
 	ch, err := conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("open channel: %w", err)
@@ -66,7 +70,7 @@ func (s *subscription) consumeOn(conn *amqp.Connection) (*session, error) {
 		ch: ch, tag: fmt.Sprintf("%s-%d", s.owner.conn.config.Name, consumerNumber.Add(1)), since: time.Now(),
 		closed: ch.NotifyClose(make(chan *amqp.Error, 1)), cancelled: ch.NotifyCancel(make(chan string, 1)),
 	}
-	if err := ch.Qos(s.owner.config.Prefetch, 0, false); err != nil {
+	if err := ch.Qos(prefetch, 0, false); err != nil {
 		_ = ch.Close()
 		return nil, fmt.Errorf("set prefetch: %w", err)
 	}

@@ -156,9 +156,7 @@ func TestNackPutsBackWithoutAHotLoop(t *testing.T) {
 				t.Errorf("%d tries in 3 s: want a handful", tries)
 			}
 			r.must(sub.Close())
-			if n := r.ready(q); n != 1 {
-				t.Errorf("%d messages are in the queue, want the nacked one", n)
-			}
+			r.eventually("the nacked message is in the queue", func() bool { return r.ready(q) == 1 })
 		})
 	}
 }
@@ -282,18 +280,22 @@ func TestRegisterRunsOnceBeforeTheFirstConsume(t *testing.T) {
 func TestConnectionLossRedeliversAndLateSettlesDoNothing(t *testing.T) {
 	r := newRig(t)
 	q := r.queue(nil)
-	for i := range 6 {
+	for i := range 3 {
 		r.send(q, amqp.Publishing{MessageId: fmt.Sprint(i)})
 	}
-	sub := r.subscriber(rabbit.SubscriberConfig{Concurrency: 8, Prefetch: 8})
+	sub := r.subscriber(rabbit.SubscriberConfig{Concurrency: 9, Prefetch: 9})
 	msgs := r.subscribe(sub, q)
 	var old []*message.Message
 	for range 3 {
 		old = append(old, r.receive(msgs))
 	}
 	r.cut(rabbit.Consume)
-	// All six come again, on the new channel; three are held unsettled, under the
-	// same tags that the old ones have.
+	r.eventually("the loss is noticed", func() bool { return r.log.count("Consumer lost") > 0 })
+	for i := range 3 {
+		r.send(q, amqp.Publishing{MessageId: fmt.Sprint(3 + i)})
+	}
+	// The three come again on the new channel, and three more; they are held
+	// unsettled, under the same tags that the old ones have.
 	var again []*message.Message
 	for range 5 {
 		again = append(again, r.receive(msgs))
@@ -316,5 +318,55 @@ func TestConnectionLossRedeliversAndLateSettlesDoNothing(t *testing.T) {
 	r.must(sub.Close())
 	if n := r.ready(q); n != 6 {
 		t.Errorf("%d messages are in the queue: a late ack has settled another delivery", n)
+	}
+}
+
+func TestSuspiciousDeliveriesRunAloneAfterAnUncleanStart(t *testing.T) {
+	r := newRig(t)
+	q := r.queue(nil)
+	for i := range 4 {
+		r.send(q, amqp.Publishing{MessageId: fmt.Sprint("old", i)})
+	}
+	// A reader that dies with four in hand.
+	ch := r.channel()
+	for range 4 {
+		_, _, err := ch.Get(q, false)
+		r.must(err)
+	}
+	r.must(ch.Close())
+	r.eventually("the four are back", func() bool { return r.ready(q) == 4 })
+	for i := range 12 {
+		r.send(q, amqp.Publishing{MessageId: fmt.Sprint("new", i)})
+	}
+	sub := r.subscriber(rabbit.SubscriberConfig{Concurrency: 6})
+	msgs := r.subscribe(sub, q)
+	for i := range 4 {
+		msg := r.receive(msgs)
+		if msg.UUID != fmt.Sprint("old", i) {
+			t.Fatalf("got %q", msg.UUID)
+		}
+		if n := r.ready(q); n != 15-i {
+			t.Errorf("%d messages wait in the queue, want all other %d", n, 15-i)
+		}
+		select {
+		case other := <-msgs:
+			t.Fatalf("%q was handed out beside a suspicious one", other.UUID)
+		case <-time.After(100 * time.Millisecond):
+		}
+		msg.Ack()
+	}
+	var held []*message.Message
+	for range 6 {
+		held = append(held, r.receive(msgs))
+	}
+	for _, m := range held {
+		m.Ack()
+	}
+	for range 6 {
+		r.receive(msgs).Ack()
+	}
+	r.must(sub.Close())
+	if s := sub.Stats(); s.Delivered != 16 || s.Late != 0 || s.Reopened != 0 {
+		t.Errorf("stats %+v", s)
 	}
 }

@@ -39,6 +39,8 @@ type subscription struct {
 	inFlight int // handed out and not settled
 	pausing  map[*item]*time.Timer
 	streak   int64 // nacks since the last ack
+	careful  bool  // see careful.go
+	widening bool
 	waits    *backoff.Backoff
 }
 
@@ -51,8 +53,8 @@ func newSubscription(s *Subscriber, ctx context.Context, topic, queue string) *s
 		out:  make(chan *message.Message), stopping: stopping,
 		done: make(chan *item, s.config.Concurrency), requeue: make(chan *item), abandoned: make(chan struct{}),
 		lanes: newLanes(s.config.OrderBy != nil), pausing: make(map[*item]*time.Timer),
-		sessions: make(map[*session]struct{}),
-		waits:    backoff.New(s.conn.config.ReconnectMin, s.conn.config.ReconnectMax),
+		sessions: make(map[*session]struct{}), careful: s.config.Prefetch > 1,
+		waits: backoff.New(s.conn.config.ReconnectMin, s.conn.config.ReconnectMax),
 	}
 }
 
@@ -84,6 +86,8 @@ func (s *subscription) run(first *session) {
 				stopOpening()
 				s.drain(opened)
 				return
+			} else if s.careful && !suspicious(d) {
+				s.widen(openCtx, opened)
 			}
 		case out <- msg:
 			s.handedOut(next)
@@ -93,6 +97,10 @@ func (s *subscription) run(first *session) {
 			s.putBack(it)
 		case ses := <-opened:
 			s.use(ses)
+			if s.widening {
+				s.widening = false
+				continue
+			}
 			s.owner.stats.reopened.Add(1)
 			s.log.Info("Consuming again", nil)
 		case <-s.ctx.Done():
@@ -132,13 +140,14 @@ var errStream = errors.New("the queue is a stream; use a classic or quorum queue
 // next is the one to be handed out; deliveries of a dead channel are dropped,
 // since the broker has them again.
 func (s *subscription) next() *item {
-	for {
+	for !s.widening {
 		it := s.lanes.peek()
 		if it == nil || !it.ses.ch.IsClosed() {
 			return it
 		}
 		s.dropWaiting(it.ses)
 	}
+	return nil
 }
 
 func (s *subscription) dropWaiting(ses *session) {
@@ -253,14 +262,20 @@ func (s *subscription) end(ses *session) {
 
 // reopen tries until there is a consumer again or ctx ends.
 func (s *subscription) reopen(ctx context.Context, opened chan<- *session) {
+	if backoff.Sleep(ctx, s.waits.Next()) == nil {
+		s.open(ctx, opened)
+	}
+}
+
+func (s *subscription) open(ctx context.Context, opened chan<- *session) {
 	for {
-		if backoff.Sleep(ctx, s.waits.Next()) != nil {
-			return
-		}
 		ses, err := s.tryOpen(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.Error("Cannot consume, trying again", err, nil)
+			}
+			if backoff.Sleep(ctx, s.waits.Next()) != nil {
+				return
 			}
 			continue
 		}
