@@ -109,3 +109,18 @@ func (b *Inbox) Lookup(ctx context.Context, cs ...Claim) ([]Record, error) {
 	}
 	return recs, nil
 }
+
+// Pooled is for stores that work on a bounded pool of connections.
+type Pooled interface {
+	// MaxOpen is the most that may be open at once; 0 means no limit.
+	MaxOpen() int
+}
+
+// MaxConnections is the most handlers that can be inside claims at once, as far
+// as connections go; 0 when nothing bounds them.
+func (b *Inbox) MaxConnections() int {
+	if p, ok := b.store.(Pooled); ok {
+		return p.MaxOpen()
+	}
+	return 0
+}
