@@ -73,19 +73,23 @@ func class(err error) inbox.Class {
 	if len(state) == 5 {
 		return classes[state[:2]] // Plain when it is not there
 	}
-	if sqlstore.Lost(err) || neverSent(err) {
+	if _, ok := broken(err); ok || sqlstore.Lost(err) {
 		return inbox.ClassDown
 	}
 	return inbox.ClassPlain
 }
 
-// neverSent tells pgx's errors that say that nothing reached the server.
-func neverSent(err error) bool {
+// broken finds pgx's own errors of a connection: they, and no others, tell
+// whether the statement can be sent again.
+func broken(err error) (safe, ok bool) {
 	var e interface {
 		error
 		SafeToRetry() bool
 	}
-	return errors.As(err, &e) && e.SafeToRetry()
+	if !errors.As(err, &e) {
+		return false, false
+	}
+	return e.SafeToRetry(), true
 }
 
 // uncommitted tells whether the server itself said that COMMIT did nothing, or
@@ -94,7 +98,8 @@ func uncommitted(err error) bool {
 	state := sqlState(err)
 	switch {
 	case state == "":
-		return neverSent(err)
+		safe, _ := broken(err)
+		return safe // nothing was sent
 	case state == "40003", strings.HasPrefix(state, "57P"), strings.HasPrefix(state, "08"):
 		return false
 	}

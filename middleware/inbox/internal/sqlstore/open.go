@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
 // open begins a transaction, with its turn in the queue where there is one.
@@ -60,7 +62,7 @@ func (s *session) begin() error {
 			}
 		}
 		_ = conn.Close()
-		if left <= 0 || s.ctx.Err() != nil || !Lost(err) {
+		if left <= 0 || s.ctx.Err() != nil || d.Class(err) != inbox.ClassDown {
 			return err
 		}
 	}
