@@ -43,8 +43,15 @@ func (d *delivery) persist(log *slog.Logger, what string, publish func(ctx conte
 	}
 }
 
+// putBack tells a letter that somebody moved to its queue again, by whatever
+// means: it begins anew, or it would die of its old attempts.
+func putBack(msg *message.Message) bool { return msg.Metadata[letter.HeaderReason] != "" }
+
 // attemptsBefore reads how many attempts earlier deliveries have made.
 func attemptsBefore(msg *message.Message) int {
+	if putBack(msg) {
+		return 0
+	}
 	n, err := strconv.Atoi(msg.Metadata[letter.HeaderAttempt])
 	if err != nil || n < 0 {
 		return 0
@@ -52,14 +59,27 @@ func attemptsBefore(msg *message.Message) int {
 	return n
 }
 
+// firstFailure reads when an earlier delivery failed first; zero if none did.
+func firstFailure(msg *message.Message) time.Time {
+	if putBack(msg) {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339Nano, msg.Metadata[letter.HeaderFirstFailure])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
 // retry is the message as it goes on a delayed retry.
 func (d *delivery) retry(ctx context.Context, v settle.Verdict) *message.Message {
 	m := d.msg.Copy()
 	m.SetContext(ctx)
-	m.Metadata.Set(letter.HeaderAttempt, strconv.Itoa(v.Attempts))
-	if m.Metadata[letter.HeaderFirstFailure] == "" {
-		m.Metadata.Set(letter.HeaderFirstFailure, v.FirstFailure.UTC().Format(time.RFC3339Nano))
+	for _, h := range []string{letter.HeaderReason, letter.HeaderLetterKey, letter.HeaderConsumer, letter.HeaderFingerprint, letter.HeaderClaimedAt} {
+		delete(m.Metadata, h) // of an earlier death
 	}
+	m.Metadata.Set(letter.HeaderAttempt, strconv.Itoa(v.Attempts))
+	m.Metadata.Set(letter.HeaderFirstFailure, v.FirstFailure.UTC().Format(time.RFC3339Nano))
 	return m
 }
 

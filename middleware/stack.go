@@ -115,7 +115,8 @@ func NewStack(b *inbox.Inbox, letters Confirmed, c StackConfig) (*Stack, error) 
 	if err := errors.Join(errs...); err != nil {
 		return nil, inbox.ConfigError("new stack", err)
 	}
-	policy := inbox.Policy{MaxAttempts: c.MaxAttempts, InPlace: c.InPlace, Delays: c.Delays}
+	policy := inbox.DefaultPolicy()
+	policy.MaxAttempts, policy.InPlace, policy.Delays = c.MaxAttempts, c.InPlace, c.Delays
 	return &Stack{idempotent: i, letters: letters, config: c, settler: settle.New(policy, c.Logger)}, nil
 }
 
@@ -173,7 +174,7 @@ func (d *delivery) describe() settle.Delivery {
 		// Each run says so again; the handler is what they have in common.
 		consumer = message.HandlerNameFromCtx(d.msg.Context())
 	}
-	return settle.Delivery{Consumer: consumer, Attempts: attemptsBefore(d.msg), Run: d.run}
+	return settle.Delivery{Consumer: consumer, Attempts: attemptsBefore(d.msg), FirstFailure: firstFailure(d.msg), Run: d.run}
 }
 
 func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) {

@@ -100,6 +100,23 @@ func TestLetterPutBackIsProcessed(t *testing.T) {
 	}
 }
 
+// A letter that is put back while the handler is still broken gets all its
+// attempts again, on whatever way it came back.
+func TestLetterPutBackGetsAllAttempts(t *testing.T) {
+	w := newWorld(t)
+	d := &delayer{w: w}
+	var calls atomic.Int64
+	w.handle(w.stack(middleware.StackConfig{Delayer: d, MaxAttempts: 3}), func(*message.Message) error { calls.Add(1); return errors.New("broken") })
+	w.run()
+	w.publish("k")
+	w.until("a letter", func() bool { return len(w.letters) == 1 })
+	must(t, w.broker.Publish(topic, w.letters[0].Copy()))
+	w.until("another letter", func() bool { return len(w.letters) == 2 })
+	if calls.Load() != 6 || w.letters[1].Metadata[letter.HeaderAttempt] != "3" {
+		t.Errorf("%d calls, letter %v", calls.Load(), w.letters[1].Metadata)
+	}
+}
+
 // The same key with other content is a letter, never a silent ack.
 func TestConflictIsALetter(t *testing.T) {
 	w := newWorld(t)

@@ -60,7 +60,7 @@ type Verdict struct {
 	Reason error
 	// Attempts made so far, over all deliveries.
 	Attempts int
-	// FirstFailure of this delivery; zero when no run failed.
+	// FirstFailure of the message; zero when no run failed.
 	FirstFailure time.Time
 }
 
@@ -70,6 +70,8 @@ type Delivery struct {
 	Consumer string
 	// Attempts made before this delivery.
 	Attempts int
+	// FirstFailure before this delivery; zero when there was none.
+	FirstFailure time.Time
 	// Run runs the whole transaction once. A panic becomes a *PanicError; if it
 	// leaves its goroutine the caller goes on with Left.
 	Run func(ctx context.Context, attempt int) (inbox.Outcome, error)
@@ -79,7 +81,7 @@ type Delivery struct {
 // handler: it ends when the consumer shuts down, and then no new run is begun
 // and the verdict is Requeue.
 func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
-	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{Attempts: d.Attempts}}
+	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{Attempts: d.Attempts, FirstFailure: d.FirstFailure}}
 	return r.settle(ctx)
 }
 
@@ -87,7 +89,10 @@ func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
 // failed attempt that cannot be repeated in place.
 func (s *Settler) Left(d Delivery, attempt int) Verdict {
 	dec := inbox.Decide(inbox.Run{Outcome: inbox.Failed, Err: errLeft, Attempt: attempt, Final: true}, s.policy)
-	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: time.Now()}
+	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: d.FirstFailure}
+	if v.FirstFailure.IsZero() {
+		v.FirstFailure = time.Now()
+	}
 	if dec.Action == inbox.DeadLetter {
 		v.Reason = dec.Reason
 		s.died(s.gate(d.Consumer), d.Consumer)
@@ -146,7 +151,7 @@ func (r *round) settle(ctx context.Context) Verdict {
 		out, err := r.run(ctx, attempt)
 		dec := inbox.Decide(inbox.Run{
 			Outcome: out, Err: err, Attempt: attempt,
-			Spent: time.Since(start), Backoff: waits.Next(),
+			Spent: time.Since(start), Backoff: waits.Next(), Waited: r.waited(),
 		}, r.settler.policy)
 		r.note(dec, err)
 		switch dec.Action {
@@ -202,6 +207,13 @@ func (r *round) enter(ctx context.Context, patience <-chan time.Time) (held bool
 	}
 	r.leader, err = r.gate.enter(ctx, patience)
 	return r.leader, err
+}
+
+func (r *round) waited() time.Duration {
+	if r.verdict.FirstFailure.IsZero() {
+		return 0
+	}
+	return time.Since(r.verdict.FirstFailure)
 }
 
 // note keeps the books of the delivery and of the gate after a run.

@@ -57,10 +57,16 @@ type Policy struct {
 	// Delays are the waits of delayed retry, one a failed attempt, the last one
 	// repeated. Empty where there is no delayed retry.
 	Delays []time.Duration
+	// MaxWait bounds the age of waits (a claim held elsewhere, a transaction that
+	// the database undoes each time), which are not bounded in number.
+	MaxWait time.Duration
 }
 
-// DefaultPolicy is 10 attempts and 5 s in place, without delayed retry.
-func DefaultPolicy() Policy { return Policy{MaxAttempts: 10, InPlace: 5 * time.Second} }
+// DefaultPolicy is 10 attempts, 5 s in place and a day of waits, without delayed
+// retry.
+func DefaultPolicy() Policy {
+	return Policy{MaxAttempts: 10, InPlace: 5 * time.Second, MaxWait: 24 * time.Hour}
+}
 
 // Run is what Decide knows of a delivery after one run.
 type Run struct {
@@ -70,6 +76,9 @@ type Run struct {
 	Attempt int
 	// Spent is the time that this delivery has spent in place so far.
 	Spent time.Duration
+	// Waited is the time since the message first failed, over all deliveries as far
+	// as they are known.
+	Waited time.Duration
 	// Backoff is the wait before the next retry in place.
 	Backoff time.Duration
 	// Final: the handler cannot be run again in place (its goroutine has ended).
@@ -114,6 +123,8 @@ func Decide(r Run, p Policy) Decision {
 // wait repeats a run that was not the handler's failure.
 func (r Run) wait(p Policy) Decision {
 	switch {
+	case r.Waited > p.MaxWait:
+		return Decision{Action: DeadLetter, Reason: fmt.Errorf("waited for %s: %w", r.Waited.Round(time.Second), reason(r.Err))}
 	case !r.Final && r.Spent+r.Backoff <= p.InPlace:
 		return Decision{Action: Retry, Wait: r.Backoff}
 	case len(p.Delays) > 0:

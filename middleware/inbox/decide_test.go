@@ -12,7 +12,7 @@ import (
 func TestDecide(t *testing.T) {
 	cause := errors.New("cause")
 	in := func(c Class) error { return fmt.Errorf("outer: %w", &Error{Op: "handle", Class: c, Err: cause}) }
-	local := Policy{MaxAttempts: 10, InPlace: 5 * time.Second}
+	local := DefaultPolicy()
 	delayed := local
 	delayed.Delays = []time.Duration{5 * time.Second, 30 * time.Second}
 	ms := time.Millisecond
@@ -32,6 +32,7 @@ func TestDecide(t *testing.T) {
 		{"undone by the database", Run{Err: in(ClassTransient), Backoff: 100 * ms}, local, Retry, 100 * ms, false},
 		{"undone, in place used up", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second}, local, Requeue, 0, false},
 		{"undone, in place used up, delayed", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second}, delayed, Delay, 5 * time.Second, false},
+		{"undone for a day", Run{Err: in(ClassTransient), Backoff: 100 * ms, Waited: 25 * time.Hour}, delayed, DeadLetter, 0, false},
 		{"claim held elsewhere", Run{Outcome: Later, Err: in(ClassTransient), Backoff: 100 * ms, Spent: 10 * time.Second}, local, Requeue, 0, false},
 		{"commit unknown: a new claim decides", Run{Err: in(ClassUnknown), Backoff: 100 * ms}, local, Retry, 100 * ms, false},
 		{"store down", Run{Err: in(ClassDown), Attempt: 10}, local, Hold, 0, false},
