@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "github.com/lib/pq"              // driver "postgres"
@@ -77,3 +78,6 @@ func open(t *testing.T, driver, url string) *sql.DB {
 	})
 	return db
 }
+
+// patience bounds what the tests themselves ask.
+const patience = 30 * time.Second

@@ -1,0 +1,19 @@
+package pginbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// beginTenant is a Begin func as row-level security needs it.
+func beginTenant(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, `SELECT set_config('app.tenant', 'acme', true)`); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return tx, nil
+}
