@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// report is what a run came to.
+type report struct {
+	Driver        string   `json:"driver"`
+	Orders        int      `json:"orders"`
+	Published     int      `json:"published"`
+	Deliveries    int      `json:"deliveries"`
+	Processed     int      `json:"processed"`
+	Duplicates    int      `json:"duplicates"`
+	Claims        int      `json:"claims"`
+	DeadLetters   int      `json:"dead_letters"`
+	Lost          int      `json:"lost"`
+	Doubled       int      `json:"doubled"`
+	Kills         int      `json:"kills"`
+	ProducerKills int      `json:"producer_kills"`
+	Restarts      []string `json:"restarts"`
+	Seconds       float64  `json:"seconds"`
+	// Problems has a sentence for each thing that is not as it must be.
+	Problems []string `json:"problems"`
+
+	books []book
+}
+
+// judge fills in what the books say.
+func (r *report) judge(books []book, kills int) {
+	r.books = books
+	for _, b := range books {
+		r.Lost += b.lost
+		r.Doubled += b.doubled
+		r.DeadLetters += b.letters
+		r.Claims += b.claims
+		if b.claims != r.Orders {
+			r.problem("%s: %d claims for %d orders", b.service, b.claims, r.Orders)
+		}
+	}
+	if r.Lost > 0 {
+		r.problem("%d effects are lost", r.Lost)
+	}
+	if r.Doubled > 0 {
+		r.problem("%d effects are doubled", r.Doubled)
+	}
+	if r.DeadLetters > 0 {
+		r.problem("%d dead letters", r.DeadLetters)
+	}
+	if r.Kills < kills {
+		r.problem("%d of %d kills", r.Kills, kills)
+	}
+}
+
+func (r *report) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// holds tells whether all is as it must be.
+func (r *report) holds() bool { return len(r.Problems) == 0 }
+
+func (r *report) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	const told, exact = "as the processes told", "exact: "
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name string, n any, note string) { fmt.Fprintf(t, "%s\t%v\t%s\n", name, n, note) }
+	line("orders", r.Orders, "a third of them sent twice")
+	line("published", r.Published, told)
+	line("deliveries", r.Deliveries, told)
+	line("processed", r.Processed, told+"; a process that was killed right after a commit did not")
+	line("duplicates", r.Duplicates, told)
+	line("kills", r.Kills, exact+"consumers that died of SIGKILL while they worked")
+	if r.ProducerKills > 0 {
+		line("producer kills", r.ProducerKills, exact+"it began again and resent")
+	}
+	for _, name := range r.Restarts {
+		line("restarted", name, "")
+	}
+	line("", "", "")
+	for _, b := range r.books {
+		line(b.service, fmt.Sprintf("%d effects", b.effects),
+			fmt.Sprintf("%slost %d, doubled %d, claims %d, dead letters %d", exact, b.lost, b.doubled, b.claims, b.letters))
+	}
+	line("", "", "")
+	verdict := fmt.Sprintf("every order took effect once, in %.1f s", r.Seconds)
+	if !r.holds() {
+		verdict = "AN INVARIANT IS BROKEN"
+	}
+	line(verdict, "", "")
+	for _, p := range r.Problems {
+		line("- "+p, "", "")
+	}
+	return t.Flush()
+}

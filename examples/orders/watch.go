@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/router"
+)
+
+// watch tells the parent what a child does, a line each, written at once: what
+// was written before a SIGKILL arrives.
+type watch struct {
+	log *slog.Logger
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// The lines. A processed or duplicate outcome is told after its commit, so that
+// a kill in between hides it; the books do not depend on that.
+const (
+	lineReady     = "ready"     // the consumer consumes
+	lineDelivered = "delivered" // a delivery came to the router
+	lineSettled   = "settled"   // and was settled
+	linePublished = "published" // the broker confirmed a message
+	lineSent      = "sent"      // and a number: all orders below it are confirmed
+)
+
+func (w *watch) tell(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = io.WriteString(w.out, line+"\n")
+}
+
+func (w *watch) hooks() inbox.Hooks {
+	return inbox.Hooks{Done: func(_ context.Context, e inbox.Event) { w.tell(e.Outcome.String()) }}
+}
+
+// router counts deliveries around everything else.
+func (w *watch) router(svc *router.Router) {
+	svc.Watermill().AddMiddleware(func(h message.HandlerFunc) message.HandlerFunc {
+		return func(msg *message.Message) ([]*message.Message, error) {
+			w.tell(lineDelivered)
+			defer w.tell(lineSettled)
+			return h(msg)
+		}
+	})
+	go func() {
+		<-svc.Watermill().Running()
+		w.tell(lineReady)
+	}()
+}
