@@ -2,12 +2,10 @@ package pginbox
 
 import (
 	"database/sql/driver"
-	"encoding/hex"
-	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/postgres"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
@@ -32,30 +30,9 @@ func kindOf(conn any) driverKind {
 
 func (k driverKind) bind() *sqlstore.Binder {
 	if k == literals {
-		return &sqlstore.Binder{Literal: literal}
+		return postgres.Literals()
 	}
-	return &sqlstore.Binder{Mark: func(n int) string { return "$" + strconv.Itoa(n) }}
-}
-
-// literal writes a value into the text so that it means the same whatever
-// standard_conforming_strings says. Both drivers speak UTF-8 to the server, where
-// no byte of a longer character can be a quote.
-func literal(v any) string {
-	switch v := v.(type) {
-	case string:
-		q := "'" + strings.ReplaceAll(v, "'", "''") + "'"
-		if strings.Contains(v, `\`) {
-			return " E" + strings.ReplaceAll(q, `\`, `\\`)
-		}
-		return q
-	case []byte:
-		if v == nil {
-			return "NULL"
-		}
-		return "decode('" + hex.EncodeToString(v) + "', 'hex')"
-	default:
-		return fmt.Sprint(v)
-	}
+	return postgres.Parameters()
 }
 
 // unwrap looks through connections of instrumenting drivers.

@@ -3,30 +3,11 @@ package pginbox
 import (
 	"context"
 	"database/sql"
-	"embed"
-	"io/fs"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/postgres"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
-
-//go:embed schema/*.sql
-var schema embed.FS
-
-func migrations(bind func() *sqlstore.Binder) sqlstore.Migrations {
-	files, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sqlstore.Migrations{
-		Files: files,
-		// The number is the lock's name: "sekali", read as bytes.
-		Begin: "BEGIN; SELECT pg_advisory_xact_lock(126879430437993)",
-		Track: "CREATE TABLE IF NOT EXISTS %s (name TEXT NOT NULL PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP)",
-		Quote: sqlstore.QuoteDouble,
-		Bind:  bind,
-	}
-}
 
 // Schema returns the statements that make the tables under their default names,
 // fit to paste into any migration tool.
@@ -35,7 +16,7 @@ func Schema() string {
 	if err != nil {
 		panic(err) // the default name is right
 	}
-	return migrations(binds.bind).Schema(t)
+	return postgres.Migrations(binds.bind).Schema(t)
 }
 
 // Migrate makes the tables that Open needs, or what is missing of them, in one
@@ -49,7 +30,7 @@ func Migrate(ctx context.Context, db *sql.DB, c Config) error {
 		return inbox.ConfigError(op, err)
 	}
 	// Literals are right on every driver, also behind a pooler.
-	if err := migrations(literals.bind).Run(ctx, db, t); err != nil {
+	if err := postgres.Migrations(literals.bind).Run(ctx, db, t); err != nil {
 		return sqlstore.OpenError(op, dialect(binds, true), err)
 	}
 	return nil

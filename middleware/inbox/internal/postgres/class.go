@@ -1,4 +1,4 @@
-package pginbox
+package postgres
 
 import (
 	"errors"
@@ -8,14 +8,15 @@ import (
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
+// SQLSTATEs that are told apart.
 const (
-	lockNotAvailable    = "55P03"
-	inFailedTransaction = "25P02"
+	LockNotAvailable    = "55P03"
+	InFailedTransaction = "25P02"
 )
 
-// sqlState returns the SQLSTATE that the server sent; both drivers' errors have
+// SQLState returns the SQLSTATE that the server sent; both drivers' errors have
 // the method. "" when the error is not the server's.
-func sqlState(err error) string {
+func SQLState(err error) string {
 	var e interface {
 		error
 		SQLState() string
@@ -62,11 +63,12 @@ var classes = map[string]inbox.Class{
 	"42P10": inbox.ClassConfig, // no unique key for ON CONFLICT
 }
 
-func class(err error) inbox.Class {
+// Class is the store's Class, for the errors of every driver.
+func Class(err error) inbox.Class {
 	if c, ok := sqlstore.Common(err); ok {
 		return c
 	}
-	state := sqlState(err)
+	state := SQLState(err)
 	if c, ok := classes[state]; ok {
 		return c
 	}
@@ -92,10 +94,10 @@ func broken(err error) (safe, ok bool) {
 	return e.SafeToRetry(), true
 }
 
-// uncommitted tells whether the server itself said that COMMIT did nothing, or
+// Uncommitted tells whether the server itself said that COMMIT did nothing, or
 // never got it. A server that shuts down in that moment may have committed.
-func uncommitted(err error) bool {
-	state := sqlState(err)
+func Uncommitted(err error) bool {
+	state := SQLState(err)
 	switch {
 	case state == "":
 		safe, _ := broken(err)

@@ -1,4 +1,4 @@
-package pginbox
+package postgres
 
 import (
 	"slices"
@@ -119,10 +119,10 @@ func (r relation) judgeKey(f *sqlstore.Faults) {
 	}
 }
 
-func (r relation) judgeRegistry(f *sqlstore.Faults) {
+func (r relation) judgeRegistry(f *sqlstore.Faults, pkg string) {
 	for _, name := range []string{"name", "service", "queue", "key_rule", "mode", "horizon", "former_names"} {
 		if !slices.ContainsFunc(r.columns, func(c column) bool { return c.name == name }) {
-			f.Add("has no column %s: it is not the registry of pginbox.Schema, drop or rename it and call pginbox.Migrate", name)
+			f.Add("has no column %s: it is not the registry of %s.Schema, drop or rename it and call %s.Migrate", name, pkg, pkg)
 		}
 	}
 	if !slices.ContainsFunc(r.unique, func(ix index) bool {

@@ -1,4 +1,4 @@
-package pginbox
+package postgres
 
 import (
 	"context"
