@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, db *sql.DB, c Config) error {
 	if err != nil {
 		return inbox.ConfigError(op, err)
 	}
-	if err := migrations().Run(ctx, db, t); err != nil {
+	if err := patiently(ctx, func() error { return migrations().Run(ctx, db, t) }); err != nil {
 		return sqlstore.OpenError(op, dialect(nil), err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
@@ -45,7 +46,11 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*inbox.Inbox, error) {
 	if err != nil {
 		return nil, inbox.ConfigError(opOpen, err)
 	}
-	file, err := check(ctx, db, &t, c)
+	var file string
+	err = patiently(ctx, func() (err error) {
+		file, err = check(ctx, db, &t, c)
+		return err
+	})
 	if err != nil {
 		return nil, sqlstore.OpenError(opOpen, dialect(nil), err)
 	}
@@ -59,4 +64,29 @@ func (c Config) table() (sqlstore.Table, error) {
 		return sqlstore.Table{}, errors.New("Table: an attached database belongs to one connection of the pool only; give a name without a dot")
 	}
 	return sqlstore.ParseTable(c.Table, sqlstore.QuoteDouble)
+}
+
+// Start-up is tried again while another process has the file: a new file is
+// converted to WAL by its first connection, and SQLite does not wait for that,
+// whatever busy_timeout says.
+const (
+	startPatience = 10 * time.Second
+	startPause    = 10 * time.Millisecond
+)
+
+func patiently(ctx context.Context, fn func() error) error {
+	end := time.Now().Add(startPatience)
+	for {
+		err := fn()
+		if !busy(err) || time.Now().After(end) {
+			return err
+		}
+		timer := time.NewTimer(startPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
@@ -16,9 +15,9 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// lookupStep is how many claims one statement looks up: the arguments of a
+// LookupStep is how many claims one statement looks up: the arguments of a
 // statement are limited everywhere.
-const lookupStep = 500
+const LookupStep = 500
 
 // Lookup implements inbox.Store.
 func (s *Store) Lookup(ctx context.Context, cs []inbox.Claim) (recs []inbox.Record, err error) {
@@ -27,14 +26,14 @@ func (s *Store) Lookup(ctx context.Context, cs []inbox.Claim) (recs []inbox.Reco
 		return err
 	})
 	if err != nil {
-		return nil, because(ctx, fmt.Errorf("look up claims: %w", err))
+		return nil, Because(ctx, fmt.Errorf("look up claims: %w", err))
 	}
 	return recs, nil
 }
 
 func (s *Store) lookup(ctx context.Context, q querier, cs []inbox.Claim) ([]inbox.Record, error) {
 	recs := make([]inbox.Record, 0, len(cs))
-	for part := range slices.Chunk(cs, lookupStep) {
+	for part := range slices.Chunk(cs, LookupStep) {
 		found, err := s.lookupPart(ctx, q, part)
 		if err != nil {
 			return nil, err
@@ -52,33 +51,7 @@ func (s *Store) lookupPart(ctx context.Context, q querier, cs []inbox.Claim) (_ 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	recs := make([]inbox.Record, len(cs))
-	seen := 0
-	for rows.Next() {
-		var n, found int
-		var fp []byte
-		var at, age, horizon sql.NullInt64
-		if err := rows.Scan(&n, &found, &fp, &at, &age, &horizon); err != nil {
-			return nil, err
-		}
-		if n < 0 || n >= len(cs) {
-			return nil, fmt.Errorf("row for claim %d of %d", n, len(cs))
-		}
-		seen++
-		recs[n] = inbox.Record{Claim: cs[n], Found: found != 0, Horizon: micros(horizon)}
-		if recs[n].Found {
-			recs[n].Fingerprint = fp
-			recs[n].ProcessedAt = micros(at)
-			recs[n].Age = max(0, time.Duration(age.Int64)*time.Microsecond)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	if seen != len(cs) {
-		return nil, fmt.Errorf("%d rows for %d claims", seen, len(cs))
-	}
-	return recs, nil
+	return ReadRecords(rows, cs)
 }
 
 // read runs fn on the pool, or in a transaction where connections do not

@@ -31,7 +31,7 @@ func (s *Store) open(ctx context.Context, wait time.Duration) (*session, error) 
 	}
 	if err != nil {
 		sess.leave()
-		return nil, because(ctx, fmt.Errorf("begin: %w", err))
+		return nil, Because(ctx, fmt.Errorf("begin: %w", err))
 	}
 	s.watchPool()
 	return sess, nil

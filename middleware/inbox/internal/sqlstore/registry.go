@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -24,25 +23,25 @@ func (s *Store) Split(ctx context.Context, cs []inbox.Claim) error {
 		return err
 	})
 	if err != nil {
-		return because(ctx, fmt.Errorf("mark claim split: %w", err))
+		return Because(ctx, fmt.Errorf("mark claim split: %w", err))
 	}
 	return nil
 }
 
 // Register implements inbox.Store.
 func (s *Store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consumer, err error) {
-	former, err := json.Marshal(append([]string{}, c.FormerNames...))
+	former, err := FormerNames(c)
 	if err != nil {
 		return row, err
 	}
 	insert := func(tx *sql.Tx) error {
 		b := s.d.Bind()
-		_, err := tx.ExecContext(ctx, s.d.Register(b, s.o.Table, c, string(former)), b.Args...)
+		_, err := tx.ExecContext(ctx, s.d.Register(b, s.o.Table, c, former), b.Args...)
 		return err
 	}
 	err = s.write(ctx, insert)
 	if err != nil && (s.d.Duplicate == nil || !s.d.Duplicate(err)) {
-		return row, because(ctx, fmt.Errorf("insert the consumer's row: %w", err))
+		return row, Because(ctx, fmt.Errorf("insert the consumer's row: %w", err))
 	}
 	row, ok, err := s.Consumer(ctx, c.Name)
 	if err == nil && !ok {
@@ -61,29 +60,11 @@ func (s *Store) Consumer(ctx context.Context, name string) (c inbox.Consumer, ok
 			return err
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
-		if !rows.Next() {
-			return rows.Err()
-		}
-		var mode, former string
-		var horizon sql.NullInt64
-		if err := rows.Scan(&c.Name, &c.Service, &c.Queue, &c.KeyRule, &mode, &horizon, &former); err != nil {
-			return err
-		}
-		ok = true
-		c.Horizon = micros(horizon)
-		if c.Mode, err = inbox.ParseMode(mode); err != nil {
-			return inbox.ConfigError(fmt.Sprintf("consumer %q in %s", name, s.o.Table.Consumers), err)
-		}
-		if err := json.Unmarshal([]byte(former), &c.FormerNames); err != nil {
-			return inbox.Configf(fmt.Sprintf("consumer %q in %s", name, s.o.Table.Consumers), "former_names is no JSON array of strings: %w", err)
-		}
-		if len(c.FormerNames) == 0 {
-			c.FormerNames = nil
-		}
-		return rows.Err()
+		c, ok, err = ReadConsumer(rows, s.o.Table.Consumers, name)
+		return err
 	})
 	if err != nil {
-		return inbox.Consumer{}, false, because(ctx, fmt.Errorf("read the consumer's row: %w", err))
+		return inbox.Consumer{}, false, Because(ctx, fmt.Errorf("read the consumer's row: %w", err))
 	}
 	return c, ok, nil
 }

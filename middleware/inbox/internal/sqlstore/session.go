@@ -108,9 +108,9 @@ func (s *session) Commit(ctx context.Context) error {
 	case errors.Is(err, sql.ErrTxDone):
 		return s.vanished(err)
 	case err == context.Canceled, err == context.DeadlineExceeded, s.store.d.Uncommitted(err): //nolint:errorlint,err113 // database/sql returns these bare when it did not send COMMIT; drivers wrap them
-		return because(s.ctx, err)
+		return Because(s.ctx, err)
 	}
-	return because(s.ctx, fmt.Errorf("%w: %w", inbox.ErrUnknownCommit, err))
+	return Because(s.ctx, fmt.Errorf("%w: %w", inbox.ErrUnknownCommit, err))
 }
 
 // ready tells whether the transaction may be committed.
@@ -123,7 +123,7 @@ func (s *session) ready(ctx context.Context) error {
 	}
 	switch st := s.status(); {
 	case s.ctx.Err() != nil: // looked at after the status: its end rolls back
-		return because(s.ctx, errors.New("transaction was rolled back"))
+		return Because(s.ctx, errors.New("transaction was rolled back"))
 	case st == 'E':
 		if doomed == nil {
 			doomed = errors.New("a statement failed and its error was not returned")
@@ -171,7 +171,7 @@ func (s *session) prove(ctx context.Context) error {
 	case errors.Is(err, sql.ErrTxDone):
 		return s.vanished(err)
 	}
-	return because(s.ctx, fmt.Errorf("prove the claim's transaction (was a result left open?): %w", err))
+	return Because(s.ctx, fmt.Errorf("prove the claim's transaction (was a result left open?): %w", err))
 }
 
 // vanished explains a transaction that database/sql calls done: its context
@@ -183,7 +183,7 @@ func (s *session) vanished(err error) error {
 	cause := context.Cause(s.ctx)
 	switch {
 	case cause != nil:
-		return because(s.ctx, err) // of a raw one the table knows more, see committed
+		return Because(s.ctx, err) // of a raw one the table knows more, see committed
 	case !raw:
 		return fmt.Errorf("transaction was ended under the claim: %w", err)
 	}

@@ -86,20 +86,23 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, wait
 		if s.d.Busy(err) || cctx.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", inbox.ErrBusy, err)
 		}
-		return nil, because(ctx, err)
+		return nil, Because(ctx, err)
 	}
 	if s.d.Hold != "" {
 		if _, err := sess.tx.ExecContext(ctx, s.d.Hold); err != nil {
-			return nil, because(ctx, fmt.Errorf("hold the claim's transaction: %w", err))
+			return nil, Because(ctx, fmt.Errorf("hold the claim's transaction: %w", err))
 		}
 	}
-	recs, err := s.records(ctx, sess.tx, cs, rows)
+	recs, err := Arrange(cs, rows, func(old []inbox.Claim) ([]inbox.Record, error) { return s.lookup(ctx, sess.tx, old) })
 	for _, r := range recs {
 		if r.New {
 			sess.claims = append(sess.claims, r.Claim)
 		}
 	}
-	return recs, err
+	if err != nil {
+		return nil, Because(ctx, err)
+	}
+	return recs, nil
 }
 
 // insert is the claim in one statement.
@@ -114,55 +117,12 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t Table, cs []inbox.Clai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []Inserted
-	for rows.Next() {
-		var r Inserted
-		var at sql.NullInt64
-		if err := rows.Scan(&r.Consumer, &r.Key, &at); err != nil {
-			return nil, err
-		}
-		r.ProcessedAt = micros(at)
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return ReadInserted(rows)
 }
 
-// records puts what the claim statement inserted in the order of cs, and reads
-// the rest.
-func (s *Store) records(ctx context.Context, tx *sql.Tx, cs []inbox.Claim, rows []Inserted) ([]inbox.Record, error) {
-	recs := make([]inbox.Record, len(cs))
-	var old []inbox.Claim
-	var at []int
-	for i, c := range cs {
-		recs[i].Claim = c
-		n := slices.IndexFunc(rows, func(r Inserted) bool { return r.Consumer == c.Consumer && r.Key == c.Key })
-		if n < 0 {
-			old, at = append(old, c), append(at, i)
-			continue
-		}
-		recs[i].New, recs[i].ProcessedAt = true, rows[n].ProcessedAt
-		rows = slices.Delete(rows, n, n+1) // a second copy in cs is not new
-	}
-	if len(rows) > 0 {
-		return nil, fmt.Errorf("claim statement returned a row that was not asked for: consumer %q, key %q", rows[0].Consumer, rows[0].Key)
-	}
-	if len(old) == 0 {
-		return recs, nil
-	}
-	found, err := s.lookup(ctx, tx, old)
-	if err != nil {
-		return nil, because(ctx, fmt.Errorf("read the claims that exist: %w", err))
-	}
-	for i, r := range found {
-		r.Horizon = time.Time{}
-		recs[at[i]] = r
-	}
-	return recs, nil
-}
-
-// because puts the reason of an ended context before what a driver makes of it:
+// Because puts the reason of an ended context before what a driver makes of it:
 // some give a plain "query cancelled", or a broken connection.
-func because(ctx context.Context, err error) error {
+func Because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
