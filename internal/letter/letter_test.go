@@ -117,3 +117,24 @@ func TestOriginIsWhereItFirstCameFrom(t *testing.T) {
 		t.Errorf("after a retry: %q %q %q", q, e, k)
 	}
 }
+
+func TestFactsReadBackAndALetterBeginsAnew(t *testing.T) {
+	at := time.Date(2026, 7, 1, 10, 0, 0, 500, time.UTC)
+	h := map[string]string{letter.HeaderReason: "old", letter.HeaderLetterKey: "old", "colour": "red"}
+	f := letter.Facts{Attempts: 3, FirstFailure: at, Queue: "q", Exchange: "", RoutingKey: "k", Consumer: "c", Key: "key"}
+	f.Write(h)
+	if n, first := letter.Before(h); n != 3 || !first.Equal(at) {
+		t.Errorf("read back %d, %s", n, first)
+	}
+	if h[letter.HeaderReason] != "" || h[letter.HeaderLetterKey] != "" || h["colour"] != "red" {
+		t.Errorf("a retry bears %v", h)
+	}
+	f.Reason, f.Fingerprint = errors.New("why"), []byte{1, 0xab}
+	f.Write(h)
+	if h[letter.HeaderReason] != "why" || h[letter.HeaderFingerprint] != "01ab" || h[letter.HeaderLetterKey] != "key" || h[letter.HeaderConsumer] != "c" {
+		t.Errorf("a letter bears %v", h)
+	}
+	if n, first := letter.Before(h); n != 0 || !first.IsZero() {
+		t.Errorf("a letter that was put back begins with %d, %s", n, first)
+	}
+}

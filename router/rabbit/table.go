@@ -2,6 +2,8 @@ package rabbit
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -12,26 +14,44 @@ import (
 // maxDepth is how deep the client reads nested arrays and tables.
 const maxDepth = 32
 
-// neutral gives a header table in the form that knows no client. The result
-// shares memory with t, which nobody changes after it was read.
+// neutral gives a header table in the form that knows no client. t is not
+// changed; what needs no conversion is shared with it.
 func neutral(t amqp.Table) map[string]any {
+	var out map[string]any
 	for name, v := range t {
-		if converted, changed := neutralValue(v); changed {
-			t[name] = converted
+		converted, changed := neutralValue(v)
+		if !changed {
+			continue
 		}
+		if out == nil {
+			out = maps.Clone(map[string]any(t))
+		}
+		out[name] = converted
 	}
-	return t
+	if out == nil {
+		return t
+	}
+	return out
 }
 
 func neutralValue(v any) (_ any, changed bool) {
 	switch v := v.(type) {
 	case amqp.Table:
-		return map[string]any(neutral(v)), true
+		return neutral(v), true
 	case []any:
+		var out []any
 		for i := range v {
-			if converted, changed := neutralValue(v[i]); changed {
-				v[i] = converted
+			converted, changed := neutralValue(v[i])
+			if !changed {
+				continue
 			}
+			if out == nil {
+				out = slices.Clone(v)
+			}
+			out[i] = converted
+		}
+		if out != nil {
+			return out, true
 		}
 	case amqp.Decimal:
 		return letter.Decimal{Scale: v.Scale, Value: v.Value}, true
