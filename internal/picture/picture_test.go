@@ -17,8 +17,8 @@ const module = "github.com/sekali-mq/sekali"
 // imports says what each package may import besides the standard library: packages of this module by their folder, others by
 // their path. "/..." at the end stands for the package and all below it. Packages that are not built yet may stand here already.
 var imports = map[string][]string{
-	"middleware/inbox":                   {},
-	"middleware/inbox/inboxtest":         {"middleware/inbox"},
+	"middleware/inbox":           {},
+	"middleware/inbox/inboxtest": {"middleware/inbox"},
 	// What stores share: classes of errors, sessions, SQL.
 	"middleware/inbox/internal/postgres": {"middleware/inbox", "middleware/inbox/internal/sqlstore"},
 	"middleware/inbox/internal/sqlstore": {"middleware/inbox"},

@@ -10,16 +10,22 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 )
 
 func main() {
+	// An interrupt ends the tests, which end what they started.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	allowFile := flag.String("allow", "internal/runtests/allowed.txt", "file with the skips that are allowed")
 	anySkip := flag.Bool("any-skip", false, "allow all skips, and print them")
 	flag.Usage = func() {
@@ -27,13 +33,15 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(os.Stdout, *allowFile, *anySkip, flag.Args()); err != nil {
+	err := run(ctx, os.Stdout, *allowFile, *anySkip, flag.Args())
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "runtests:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, allowFile string, anySkip bool, args []string) error {
+func run(ctx context.Context, out io.Writer, allowFile string, anySkip bool, args []string) error {
 	content, err := os.ReadFile(allowFile)
 	if err != nil {
 		return err
@@ -42,7 +50,7 @@ func run(out io.Writer, allowFile string, anySkip bool, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", allowFile, err)
 	}
-	list, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	list, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return fmt.Errorf("list the modules of the workspace: %w", err)
 	}
@@ -53,7 +61,7 @@ func run(out io.Writer, allowFile string, anySkip bool, args []string) error {
 	r := newReport(out, allowed)
 	r.anySkip = anySkip
 	for dir := range strings.FieldsSeq(string(list)) {
-		if err := runModule(r, dir, dir == root, args); err != nil {
+		if err := runModule(ctx, r, dir, dir == root, args); err != nil {
 			return err
 		}
 	}
@@ -61,8 +69,10 @@ func run(out io.Writer, allowFile string, anySkip bool, args []string) error {
 }
 
 // runModule runs one module's tests. What fails in them is in the report; its own error says that they could not be run or read.
-func runModule(r *report, dir string, published bool, args []string) error {
-	command := exec.Command("go", append(append([]string{"test", "-json"}, args...), "./...")...)
+func runModule(ctx context.Context, r *report, dir string, published bool, args []string) error {
+	command := exec.CommandContext(ctx, "go", append(append([]string{"test", "-json"}, args...), "./...")...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = time.Minute
 	command.Dir = dir
 	command.Env = os.Environ()
 	if published {
@@ -84,8 +94,7 @@ func runModule(r *report, dir string, published bool, args []string) error {
 	if readErr != nil {
 		return fmt.Errorf("read the events of go test in %s: %w", dir, readErr)
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		r.exited(dir, exit.ExitCode())
 		return nil
 	}

@@ -32,7 +32,7 @@ func module(t *testing.T, allowed string, files map[string]string) (string, erro
 	var out strings.Builder
 	r := newReport(&out, list)
 	// Not with -race: it says nothing more here, and costs a build of the runtime.
-	if err := runModule(r, dir, true, nil); err != nil {
+	if err := runModule(t.Context(), r, dir, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = r.finish()
