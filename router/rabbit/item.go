@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -24,8 +25,8 @@ type item struct {
 }
 
 func (s *subscription) newItem(ses *session, d amqp.Delivery) *item {
-	msg, err := s.owner.config.Marshaler.Unmarshal(d)
-	if err != nil || msg == nil {
+	msg, err := s.read(d)
+	if err != nil {
 		s.log.Error("Marshaler cannot read a message; it is handed out as DefaultMarshaler reads it", err, nil)
 		msg, _ = DefaultMarshaler{}.Unmarshal(d)
 	}
@@ -42,8 +43,23 @@ func (s *subscription) newItem(ses *session, d amqp.Delivery) *item {
 	return it
 }
 
-// laneOf keeps a message that OrderBy cannot bear from ending the process, for
-// ever: it goes into the lane of those without a name.
+// read keeps a message that somebody's marshaler cannot bear from ending the
+// process, for ever.
+func (s *subscription) read(d amqp.Delivery) (msg *message.Message, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	msg, err = s.owner.config.Marshaler.Unmarshal(d)
+	if err == nil && msg == nil {
+		err = errors.New("it returned no message")
+	}
+	return msg, err
+}
+
+// laneOf does the same for OrderBy: the message goes into the lane of those
+// without a name.
 func (s *subscription) laneOf(msg *message.Message) (lane string) {
 	defer func() {
 		if r := recover(); r != nil {

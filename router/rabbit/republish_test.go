@@ -124,17 +124,28 @@ func (m typed) Marshal(msg *message.Message) (amqp.Publishing, error) {
 	return amqp.Publishing{Headers: amqp.Table(m), MessageId: msg.UUID}, nil
 }
 
-func (typed) Unmarshal(amqp.Delivery) (*message.Message, error) {
+func (typed) Unmarshal(d amqp.Delivery) (*message.Message, error) {
+	switch d.MessageId {
+	case "panics":
+		panic("cannot read this")
+	case "nothing":
+		return nil, nil
+	}
 	return nil, errors.New("cannot read this")
 }
 
 func TestOwnMarshalerThatFailsDoesNotStopTheMessage(t *testing.T) {
 	r := newRig(t)
 	q := r.queue(nil)
-	r.send(q, amqp.Publishing{MessageId: "m"})
-	msg := r.receive(r.subscribe(r.subscriber(rabbit.SubscriberConfig{Marshaler: typed{}}), q))
-	if msg.UUID != "m" {
-		t.Errorf("got %q", msg.UUID)
+	msgs := r.subscribe(r.subscriber(rabbit.SubscriberConfig{
+		Marshaler: typed{}, OrderBy: func(*message.Message) string { panic("no lane") },
+	}), q)
+	for _, id := range []string{"errs", "panics", "nothing"} {
+		r.send(q, amqp.Publishing{MessageId: id})
+		msg := r.receive(msgs)
+		if msg.UUID != id {
+			t.Errorf("got %q in place of %q", msg.UUID, id)
+		}
+		msg.Ack()
 	}
-	msg.Ack()
 }
