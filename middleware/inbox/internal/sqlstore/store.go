@@ -35,7 +35,10 @@ type Store struct {
 	churn churn
 }
 
-var _ inbox.Store = (*Store)(nil)
+var (
+	_ inbox.Store  = (*Store)(nil)
+	_ inbox.Pooled = (*Store)(nil)
+)
 
 // New puts a dialect on a pool. The schema must have been checked.
 func New(db *sql.DB, d *Dialect, o Options) *Store {
@@ -48,9 +51,14 @@ func New(db *sql.DB, d *Dialect, o Options) *Store {
 // Class implements inbox.Store.
 func (s *Store) Class(err error) inbox.Class { return s.d.Class(err) }
 
-// MaxOpen is how many transactions the pool can have open at a time; 0 when it
-// is not limited.
-func (s *Store) MaxOpen() int { return s.db.Stats().MaxOpenConnections }
+// MaxOpen implements inbox.Pooled. Where transactions take turns in memory, who
+// waits needs no connection, so the pool bounds nothing.
+func (s *Store) MaxOpen() int {
+	if s.d.Enter != nil {
+		return 0
+	}
+	return s.db.Stats().MaxOpenConnections
+}
 
 // Begin implements inbox.Store.
 func (s *Store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOptions) (inbox.Session, []inbox.Record, error) {
