@@ -1,0 +1,98 @@
+package pgxinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/postgres"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
+)
+
+// Split implements inbox.Store.
+func (s *store) Split(ctx context.Context, cs []inbox.Claim) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	if !s.table.Fingerprint {
+		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see pgxinbox.Schema", s.table.Claims)
+	}
+	b := postgres.Parameters()
+	mark := postgres.Split(b, s.table, cs, inbox.SplitMark())
+	err := s.write(ctx, func(batch *pgx.Batch) { batch.Queue(mark, b.Args...) }, func(br pgx.BatchResults) error {
+		_, err := br.Exec()
+		return err
+	})
+	if err != nil {
+		return sqlstore.Because(ctx, fmt.Errorf("mark claim split: %w", err))
+	}
+	return nil
+}
+
+// Register implements inbox.Store.
+func (s *store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consumer, err error) {
+	former, err := sqlstore.FormerNames(c)
+	if err != nil {
+		return row, err
+	}
+	insert, look := postgres.Parameters(), postgres.Parameters()
+	register, consumer := postgres.Register(insert, s.table, c, former), postgres.Consumer(look, s.table, c.Name)
+	err = s.write(ctx, func(batch *pgx.Batch) {
+		batch.Queue(register, insert.Args...)
+		batch.Queue(consumer, look.Args...)
+	}, func(br pgx.BatchResults) (err error) {
+		if _, err := br.Exec(); err != nil {
+			return fmt.Errorf("insert the consumer's row: %w", err)
+		}
+		row, err = s.readConsumer(br, c.Name)
+		return err
+	})
+	switch {
+	case err != nil:
+		return inbox.Consumer{}, sqlstore.Because(ctx, err)
+	case row.Name == "":
+		return row, errors.New("the consumer's row is gone right after it was written")
+	}
+	return row, nil
+}
+
+// Consumer implements inbox.Store.
+func (s *store) Consumer(ctx context.Context, name string) (c inbox.Consumer, ok bool, err error) {
+	b := postgres.Parameters()
+	query := postgres.Consumer(b, s.table, name)
+	tx, err := s.begin(ctx, pgx.ReadCommitted, func(batch *pgx.Batch) { batch.Queue(query, b.Args...) }, func(br pgx.BatchResults) (err error) {
+		c, err = s.readConsumer(br, name)
+		return err
+	})
+	if err != nil {
+		return inbox.Consumer{}, false, sqlstore.Because(ctx, err)
+	}
+	tx.undo()
+	return c, c.Name != "", nil
+}
+
+// readConsumer returns no name when there is no such row.
+func (s *store) readConsumer(br pgx.BatchResults, name string) (c inbox.Consumer, err error) {
+	rows, err := br.Query()
+	if err == nil {
+		defer rows.Close()
+		c, _, err = sqlstore.ReadConsumer(rows, s.table.Consumers, name)
+	}
+	if err != nil {
+		return inbox.Consumer{}, fmt.Errorf("read the consumer's row: %w", err)
+	}
+	return c, nil
+}
+
+// write runs statements in a transaction of their own and commits.
+func (s *store) write(ctx context.Context, queue func(*pgx.Batch), read func(pgx.BatchResults) error) error {
+	tx, err := s.begin(ctx, pgx.ReadCommitted, queue, read)
+	if err != nil {
+		return err
+	}
+	defer tx.undo()
+	return tx.Commit(ctx)
+}

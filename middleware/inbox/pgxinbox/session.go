@@ -1,0 +1,183 @@
+package pgxinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// session is one open transaction that holds claims.
+type session struct {
+	store  *store
+	ctx    context.Context //nolint:containedctx // bounds the transaction, as in database/sql
+	tx     *transaction
+	claims []inbox.Claim // new ones
+	unbind func() bool
+
+	// turn is held by whoever uses the connection; all below is used only then.
+	// Handlers try, the session itself waits.
+	turn     chan struct{}
+	over     bool   // the connection is the pool's again
+	doomed   error  // first error that no ROLLBACK TO undid
+	unjudged bool   // some statement's text did not tell
+	open     closer // the last result that the handler was given
+	points   int    // savepoints made by Begin
+
+	raw     atomic.Bool // the connection was handed out
+	clashed atomic.Bool // a statement was not sent because the turn was taken
+}
+
+// closer is a result that occupies the connection until it is closed.
+type closer interface {
+	// abandon closes it, with the turn held.
+	abandon()
+	// isOpen tells whether it still occupies the connection.
+	isOpen() bool
+}
+
+func newSession(ctx context.Context, st *store, tx *transaction) *session {
+	s := &session{store: st, ctx: ctx, tx: tx, turn: make(chan struct{}, 1)}
+	// pgx leaves a transaction open when the context ends that it was begun with.
+	s.unbind = context.AfterFunc(ctx, s.expire)
+	return s
+}
+
+// expire undoes the transaction when its context ends. Statements under way end
+// with that context too, see bound.
+func (s *session) expire() {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if !s.over {
+		s.tx.sever()
+	}
+}
+
+// Context implements inbox.Session.
+func (s *session) Context(ctx context.Context) (context.Context, func()) {
+	g := &guard{s: s}
+	return context.WithValue(ctx, txKey{}, g), g.kill
+}
+
+// Commit implements inbox.Session.
+func (s *session) Commit(ctx context.Context) error {
+	s.turn <- struct{}{}
+	if s.doomed == nil && s.clashed.Load() {
+		s.doomed = errInUse
+	}
+	err := s.commit(ctx)
+	untold := err != nil && !s.judged() && !errors.Is(err, inbox.ErrEnded) && !errors.Is(err, inbox.ErrUnknownCommit)
+	s.end()
+	<-s.turn
+	if untold && s.committed(ctx) {
+		return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
+	}
+	return err
+}
+
+func (s *session) commit(ctx context.Context) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return context.Cause(s.ctx)
+	case s.tx.lost() && s.doomed == nil:
+		return fmt.Errorf("the connection was lost, the transaction is undone: %w", net.ErrClosed)
+	case s.tx.status() == statusIdle:
+		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
+	case s.doomed == nil && s.tx.status() == statusFailed:
+		return &inbox.Swallowed{Err: errors.New("a statement failed and its error was not returned")}
+	case s.doomed != nil && s.tx.status() == statusOpen && !s.judged():
+		return errors.Join(s.prove(ctx), &inbox.Swallowed{Err: s.doomed})
+	case s.doomed != nil:
+		return &inbox.Swallowed{Err: s.doomed}
+	}
+	return s.proveAndCommit(ctx)
+}
+
+// judged: every statement was seen, and its text told that it left the
+// transaction open.
+func (s *session) judged() bool { return !s.raw.Load() && !s.unjudged }
+
+// Rollback implements inbox.Session.
+func (s *session) Rollback(ctx context.Context) error {
+	s.turn <- struct{}{}
+	var err error
+	untold := false
+	switch judged := s.judged(); {
+	case s.tx.status() == statusIdle:
+		err = inbox.ErrEnded
+	case judged:
+	case s.tx.status() == statusOpen:
+		if err = s.prove(ctx); err != nil && !errors.Is(err, inbox.ErrEnded) {
+			untold = true
+		}
+	default: // It failed or is out of reach: the question goes to the table.
+		untold = true
+	}
+	s.end()
+	<-s.turn
+	switch {
+	case errors.Is(err, inbox.ErrEnded):
+		return err
+	case untold && s.committed(ctx):
+		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
+	}
+	return nil
+}
+
+// end undoes what is open and gives the connection back.
+func (s *session) end() {
+	s.unbind()
+	s.over = true
+	if s.raw.Load() {
+		// Whoever still has it must not reach another message's transaction.
+		s.tx.sever()
+	}
+	s.tx.undo()
+}
+
+// lookTimeout bounds the look into the table after a run that went wrong.
+const lookTimeout = 5 * time.Second
+
+// committed looks whether a claim of this session is in the table although the
+// session did not commit it. A look that fails counts as no: then the database is
+// away, and an outage must not make letters.
+func (s *session) committed(ctx context.Context) bool {
+	if len(s.claims) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	recs, err := s.store.Lookup(ctx, s.claims)
+	if err != nil {
+		s.store.logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
+			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
+		return false
+	}
+	return slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() })
+}
+
+// bound ends a statement's context with the transaction's.
+func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+var (
+	// errLate wraps what pgx returns of a transaction that is over.
+	errLate = fmt.Errorf("handle used after its handler returned: finish all work on the transaction inside the handler: %w", pgx.ErrTxClosed)
+	// errInUse: pgx would return this, or break.
+	errInUse       = errors.New("the transaction is in use by another call: a pgx.Tx takes one at a time, from one goroutine")
+	errBatchClosed = errors.New("batch is closed")
+	errUnread      = errors.New("the result of the last query is still open: read it to its end or close it before the next statement")
+)

@@ -1,0 +1,86 @@
+package pgxinbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/postgres"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
+)
+
+// store is an inbox.Store on a pgx pool. Safe for concurrent use.
+type store struct {
+	pool      *pgxpool.Pool
+	table     sqlstore.Table
+	isolation pgx.TxIsoLevel
+	durable   bool
+	grammar   sqlstore.Grammar
+	logger    *slog.Logger
+	maxConns  int
+}
+
+var (
+	_ inbox.Store  = (*store)(nil)
+	_ inbox.Pooled = (*store)(nil)
+)
+
+func newStore(pool *pgxpool.Pool, t sqlstore.Table, c Config) *store {
+	s := &store{
+		pool: pool, table: t, isolation: c.Isolation, durable: !c.AllowLossOnCrash, grammar: postgres.Grammar(),
+		logger: c.Logger, maxConns: int(pool.Config().MaxConns),
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// MaxOpen implements inbox.Pooled.
+func (s *store) MaxOpen() int { return s.maxConns }
+
+// Class implements inbox.Store.
+func (*store) Class(err error) inbox.Class { return postgres.Class(err) }
+
+// Begin implements inbox.Store: BEGIN and the claim are one trip.
+func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOptions) (inbox.Session, []inbox.Record, error) {
+	inKeyOrder := slices.SortedFunc(slices.Values(cs), func(a, b inbox.Claim) int {
+		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Key, b.Key))
+	})
+	b := postgres.Parameters()
+	claim := postgres.Insert(b, s.table, inKeyOrder, o.LockWait, s.durable)
+	var rows []sqlstore.Inserted
+	tx, err := s.begin(ctx, s.isolation, func(batch *pgx.Batch) { batch.Queue(claim, b.Args...) }, func(br pgx.BatchResults) (err error) {
+		result, err := br.Query()
+		if err != nil {
+			return err
+		}
+		defer result.Close()
+		rows, err = sqlstore.ReadInserted(result)
+		return err
+	})
+	if err != nil {
+		if postgres.SQLState(err) == postgres.LockNotAvailable {
+			err = fmt.Errorf("%w: %w", inbox.ErrBusy, err)
+		}
+		return nil, nil, sqlstore.Because(ctx, err)
+	}
+	sess := newSession(ctx, s, tx)
+	recs, err := sqlstore.Arrange(cs, rows, func(old []inbox.Claim) ([]inbox.Record, error) { return s.lookup(ctx, tx, old) })
+	if err != nil {
+		sess.end()
+		return nil, nil, sqlstore.Because(ctx, err)
+	}
+	for _, r := range recs {
+		if r.New {
+			sess.claims = append(sess.claims, r.Claim)
+		}
+	}
+	return sess, recs, nil
+}
