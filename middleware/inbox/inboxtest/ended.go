@@ -15,16 +15,21 @@ func handlerEndsTheTransaction(h *test) {
 	if h.db.Raw == nil {
 		h.Skip("the store gives no raw transaction")
 	}
-	for i, c := range []struct {
+	type ending struct {
 		statements []string
 		committed  bool
-	}{
+	}
+	endings := []ending{
 		{[]string{"COMMIT"}, true},
 		{[]string{"ROLLBACK"}, false},
 		{[]string{"COMMIT", "BEGIN"}, true},
 		{[]string{"ROLLBACK", "BEGIN"}, false},
 		{[]string{"COMMIT", "BEGIN", h.fail("k")}, true},
-	} {
+	}
+	for _, s := range h.s.c.Commits {
+		endings = append(endings, ending{[]string{s}, true})
+	}
+	for i, c := range endings {
 		for _, ret := range []error{nil, errors.New("no")} {
 			name := fmt.Sprintf("%d-%v", i, ret == nil)
 			h.wantErr(inbox.ClassPermanent, inbox.ErrSplit, h.claim(name), func(ctx context.Context) error {

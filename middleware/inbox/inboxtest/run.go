@@ -22,6 +22,9 @@ type Config struct {
 	// OneWriter: transactions take turns, so two handlers never run at once
 	// (SQLite). Defaults to false.
 	OneWriter bool
+	// Commits are statements that commit what is open, such as DDL on MySQL; sent
+	// past the guard they must be found out. Defaults to none but COMMIT.
+	Commits []string
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
