@@ -37,7 +37,7 @@ func (d *delivery) persist(log *slog.Logger, what string, publish func(ctx conte
 			return true
 		}
 		log.Error(what+" could not be published, the message is kept", "try", try, "err", err)
-		if backoff.Sleep(ctx, waits.Next()) != nil {
+		if backoff.Sleep(d.waiting, waits.Next()) != nil {
 			return false
 		}
 	}

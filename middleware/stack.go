@@ -123,7 +123,9 @@ func NewStack(b *inbox.Inbox, letters Confirmed, c StackConfig) (*Stack, error) 
 // Middleware wraps a handler.
 func (s *Stack) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (produced []*message.Message, err error) {
-		d := &delivery{stack: s, msg: msg, handler: h}
+		waiting, cancel := letter.UntilStopping(msg.Context())
+		defer cancel()
+		d := &delivery{stack: s, msg: msg, handler: h, waiting: waiting}
 		returned := false
 		defer func() {
 			if returned || d.attempt == 0 {
@@ -154,13 +156,14 @@ type delivery struct {
 	stack   *Stack
 	msg     *message.Message
 	handler message.HandlerFunc
-	attempt int // of the run that is going on
+	waiting context.Context //nolint:containedctx // ends at a shutdown, before the message's own
+	attempt int             // of the run that is going on
 	last    result
 }
 
 // settle tells whether the message is to be acked.
 func (d *delivery) settle() bool {
-	return d.carryOut(d.stack.settler.Settle(d.msg.Context(), d.describe()))
+	return d.carryOut(d.stack.settler.Settle(d.waiting, d.describe()))
 }
 
 // left settles a message whose handler left its goroutine.

@@ -87,7 +87,9 @@ func TestHandlersThatDoNotEndLoseTheirMessages(t *testing.T) {
 	r.must(err)
 	msg := r.receive(msgs)
 	cancel()
-	<-letter.Stopping(msg.Context())
+	stopping, cancel := letter.UntilStopping(msg.Context())
+	defer cancel()
+	<-stopping.Done()
 	if msg.Context().Err() != nil {
 		t.Error("the context ended with the drain, not with its deadline")
 	}

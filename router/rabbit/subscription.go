@@ -27,9 +27,9 @@ type subscription struct {
 	ctx   context.Context // of Subscribe: its end starts the drain
 	base  context.Context // of messages: its values without its end
 
-	stopping  chan struct{} // closed when the drain begins
-	done      chan *item    // settled by its handler
-	requeue   chan *item    // its pause is over
+	stopping  func()     // called when the drain begins
+	done      chan *item // settled by its handler
+	requeue   chan *item // its pause is over
 	abandoned chan struct{}
 
 	cur      *session
@@ -45,12 +45,12 @@ type subscription struct {
 }
 
 func newSubscription(s *Subscriber, ctx context.Context, topic, queue string) *subscription {
-	stopping := make(chan struct{})
+	stopping, stop := context.WithCancel(context.Background())
 	return &subscription{
 		owner: s, topic: topic, queue: queue, ctx: ctx,
 		log:  s.config.Logger.With(watermill.LogFields{"queue": queue}),
 		base: letter.WithStopping(inbox.WithConsumer(context.WithoutCancel(ctx), queue), stopping),
-		out:  make(chan *message.Message), stopping: stopping,
+		out:  make(chan *message.Message), stopping: stop,
 		done: make(chan *item, s.config.Concurrency), requeue: make(chan *item), abandoned: make(chan struct{}),
 		lanes: newLanes(s.config.OrderBy != nil), pausing: make(map[*item]*time.Timer),
 		sessions: make(map[*session]struct{}), careful: s.config.Prefetch > 1,
