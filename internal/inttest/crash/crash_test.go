@@ -36,7 +36,6 @@ func TestKilledConsumer(t *testing.T) {
 	} {
 		for _, driver := range drivers {
 			t.Run(crash.name+"/"+driver, func(t *testing.T) {
-				t.Parallel()
 				w := newWorld(t, driver)
 				first := w.settings
 				first.Point = crash.point
@@ -88,7 +87,6 @@ func TestKilledConsumer(t *testing.T) {
 func TestNextConsumerWaitsForTheTransactionOfADeadOne(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t, driver)
 			h := &holder{outlive: true}
 			first := w.settings
