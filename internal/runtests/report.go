@@ -30,7 +30,7 @@ type report struct {
 
 	packages map[string]*pkg
 	builds   map[string]*strings.Builder // compiler output, by import path
-	broken   []string                    // packages that failed, whatever their tests did
+	broken   []string                    // packages that failed
 	unlisted []string                    // skips that nobody allowed
 	listed   []string
 }
@@ -159,6 +159,9 @@ func (r *report) explain(p *pkg, e event) {
 		r.failed++
 		p.failed = append(p.failed, test)
 	}
+	if len(p.failed) == 0 {
+		r.failed++ // it does not build, or failed outside its tests
+	}
 	for _, test := range p.order {
 		if output := p.output[test]; output != nil && (test == "" || slices.Contains(p.failed, test)) {
 			fmt.Fprint(r.out, output.String())
@@ -169,6 +172,7 @@ func (r *report) explain(p *pkg, e event) {
 // exited notes that "go test" ended with the code: without a failed package to explain it, that is a failure by itself.
 func (r *report) exited(dir string, code int) {
 	if len(r.broken) == 0 {
+		r.failed++
 		r.broken = append(r.broken, dir)
 		fmt.Fprintf(r.out, "FAIL  %s: go test ended with %d\n", dir, code)
 	}
@@ -177,7 +181,7 @@ func (r *report) exited(dir string, code int) {
 // finish prints the summary and returns what is wrong with the run as a whole.
 func (r *report) finish() error {
 	for name := range r.packages {
-		r.broken = append(r.broken, name)
+		r.failed++
 		fmt.Fprintf(r.out, "FAIL  %s: no result\n", name)
 	}
 	slices.Sort(r.listed)
@@ -187,11 +191,9 @@ func (r *report) finish() error {
 	for _, skip := range r.unlisted {
 		fmt.Fprintf(r.out, "SKIP  %s", skip)
 	}
-	// Failed packages count when none of their tests did: one that does not build has no tests to count.
-	failed := max(r.failed, len(r.broken))
-	defer fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, failed, r.skipped)
+	defer fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	switch {
-	case failed > 0:
+	case r.failed > 0:
 		return errors.New("tests failed")
 	case len(r.unlisted) > 0 && !r.anySkip:
 		return fmt.Errorf("%d tests were skipped that the list of allowed skips does not name", len(r.unlisted))

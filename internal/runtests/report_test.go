@@ -2,18 +2,14 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// module lays out a module and returns what running its tests reported.
-func module(t *testing.T, allowed string, files map[string]string) (string, error) {
+// test runs the tests of a module with the files, and returns the report and what it says of the run as a whole.
+func test(t *testing.T, allowed string, files map[string]string) (string, error) {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Fatal("the go command is not in PATH")
-	}
 	dir := t.TempDir()
 	files["go.mod"] = "module example.test/m\n\ngo 1.26\n"
 	for name, content := range files {
@@ -31,7 +27,6 @@ func module(t *testing.T, allowed string, files map[string]string) (string, erro
 	}
 	var out strings.Builder
 	r := newReport(&out, list)
-	// Not with -race: it says nothing more here, and costs a build of the runtime.
 	if err := runModule(t.Context(), r, dir, true, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -39,124 +34,69 @@ func module(t *testing.T, allowed string, files map[string]string) (string, erro
 	return out.String(), err
 }
 
-const head = "package m\n\nimport \"testing\"\n\n"
+// file is a test file with the functions.
+func file(functions string) string {
+	return "package m\n\nimport (\n\"os\"\n\"testing\"\n)\n\nvar _ = os.Exit\n\n" + functions
+}
 
-func TestReport(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		allowed string
-		files   map[string]string
-		err     string
-		last    string
-		prints  []string
-		hides   []string
-	}{
-		{
-			name: "all pass",
-			files: map[string]string{
-				"m_test.go": head + `func TestA(t *testing.T) { t.Log("quiet"); t.Run("sub", func(t *testing.T) {}) }`,
-			},
-			last:   "2 passed, 0 failed, 0 skipped",
-			prints: []string{"ok    example.test/m"},
-			hides:  []string{"quiet"},
-		},
-		{
-			name: "one fails",
-			files: map[string]string{
-				"m_test.go":   head + "func TestA(t *testing.T) { t.Error(\"broken thing\") }\nfunc TestB(t *testing.T) { t.Log(\"quiet\") }",
-				"n/n_test.go": strings.Replace(head, "package m", "package n", 1) + "func TestC(t *testing.T) {}",
-			},
-			err:    "tests failed",
-			last:   "2 passed, 1 failed, 0 skipped",
-			prints: []string{"FAIL  example.test/m ", "broken thing", "ok    example.test/m/n"},
-			hides:  []string{"quiet"},
-		},
-		{
-			name:   "skip that nobody allowed",
-			files:  map[string]string{"m_test.go": head + `func TestA(t *testing.T) { t.Skip("no server") }`},
-			err:    "1 tests were skipped that the list",
-			last:   "0 passed, 0 failed, 1 skipped",
-			prints: []string{"SKIP  example.test/m TestA", "no server"},
-		},
-		{
-			name:    "allowed skip",
-			allowed: "# a comment\nexample.test/m TestA needs the moon",
-			files: map[string]string{
-				"m_test.go": head + `func TestA(t *testing.T) { t.Run("s", func(t *testing.T) { t.Skip() }) }`,
-			},
-			last:   "1 passed, 0 failed, 1 skipped",
-			prints: []string{"skip  example.test/m TestA/s: needs the moon"},
-		},
-		{
-			name:  "no tests",
-			files: map[string]string{"m.go": "package m\n"},
-			err:   "no test ran",
-			last:  "0 passed, 0 failed, 0 skipped",
-		},
-		{
-			name: "does not build",
-			files: map[string]string{
-				"m_test.go":   head + `func TestA(t *testing.T) { undefined() }`,
-				"n/n_test.go": strings.Replace(head, "package m", "package n", 1) + "func TestC(t *testing.T) {}",
-			},
-			err:    "tests failed",
-			last:   "1 passed, 1 failed, 0 skipped",
-			prints: []string{"FAIL  example.test/m ", "undefined: undefined"},
-		},
-		{
-			name:   "process dies in a test",
-			files:  map[string]string{"m_test.go": head + `func TestA(t *testing.T) { panic("at the disco") }`},
-			err:    "tests failed",
-			last:   "0 passed, 1 failed, 0 skipped",
-			prints: []string{"at the disco"},
-		},
-		{
-			name:   "process exits in a test",
-			files:  map[string]string{"m_test.go": "package m\n\nimport (\n\"os\"\n\"testing\"\n)\n\nfunc TestA(t *testing.T) { os.Exit(3) }"},
-			err:    "tests failed",
-			last:   "0 passed, 1 failed, 0 skipped",
-			prints: []string{"=== RUN   TestA"},
-		},
-		{
-			name:   "module that go cannot read",
-			files:  map[string]string{"m_test.go": "not go"},
-			err:    "tests failed",
-			last:   "0 passed, 1 failed, 0 skipped",
-			prints: []string{"expected 'package'"},
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			out, err := module(t, c.allowed, c.files)
-			if got := errorText(err); !strings.Contains(got, c.err) || (c.err == "") != (err == nil) {
-				t.Errorf("error %q, want %q", got, c.err)
-			}
-			lines := strings.Split(strings.TrimSpace(out), "\n")
-			if last := lines[len(lines)-1]; last != c.last {
-				t.Errorf("last line %q, want %q", last, c.last)
-			}
-			for _, text := range c.prints {
-				if !strings.Contains(out, text) {
-					t.Errorf("no %q in the report", text)
-				}
-			}
-			for _, text := range c.hides {
-				if strings.Contains(out, text) {
-					t.Errorf("%q in the report", text)
-				}
-			}
-			if t.Failed() {
-				t.Logf("the report:\n%s", out)
-			}
-		})
+func check(t *testing.T, out string, err error, wantErr, last string, prints, hides []string) {
+	t.Helper()
+	if wantErr == "" && err != nil || wantErr != "" && (err == nil || !strings.Contains(err.Error(), wantErr)) {
+		t.Errorf("error %v, want %q", err, wantErr)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if got := lines[len(lines)-1]; got != last {
+		t.Errorf("last line %q, want %q", got, last)
+	}
+	for _, text := range prints {
+		if !strings.Contains(out, text) {
+			t.Errorf("no %q in the report", text)
+		}
+	}
+	for _, text := range hides {
+		if strings.Contains(out, text) {
+			t.Errorf("%q in the report", text)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the report:\n%s", out)
 	}
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
+func TestReportOfAllThatCanGoWrong(t *testing.T) {
+	out, err := test(t, "", map[string]string{
+		"pass/m_test.go":  file(`func TestPass(t *testing.T) { t.Log("quiet"); t.Run("sub", func(t *testing.T) {}) }`),
+		"fail/m_test.go":  file(`func TestFail(t *testing.T) { t.Error("broken thing") }; func TestPass(t *testing.T) { t.Log("quiet") }`),
+		"build/m_test.go": file(`func TestBuild(t *testing.T) { undefined() }`),
+		"panic/m_test.go": file(`func TestPanic(t *testing.T) { panic("at the disco") }`),
+		"exit/m_test.go":  file(`func TestExit(t *testing.T) { os.Exit(3) }`),
+		"skip/m_test.go":  file(`func TestSkip(t *testing.T) { t.Skip("no server") }`),
+		"none/m.go":       "package m\n",
+	})
+	// Failed: the test that fails, the one that panics, the one that exits, and the package that has none because it does
+	// not build.
+	check(t, out, err, "tests failed", "3 passed, 4 failed, 1 skipped",
+		[]string{
+			"ok    example.test/m/pass ", "2 passed", "FAIL  example.test/m/fail ", "broken thing",
+			"FAIL  example.test/m/build ", "undefined: undefined", "at the disco", "=== RUN   TestExit",
+			"SKIP  example.test/m/skip TestSkip", "no server",
+		},
+		[]string{"quiet", "example.test/m/none"})
+}
+
+func TestSkipsFailTheRunUnlessAllowed(t *testing.T) {
+	files := map[string]string{
+		"m_test.go": file(`func TestA(t *testing.T) { t.Run("s", func(t *testing.T) { t.Skip("no moon") }) }`),
 	}
-	return err.Error()
+	out, err := test(t, "", files)
+	check(t, out, err, "1 tests were skipped that the list", "1 passed, 0 failed, 1 skipped", []string{"no moon"}, nil)
+	out, err = test(t, "# a comment\nexample.test/m TestA needs the moon", files)
+	check(t, out, err, "", "1 passed, 0 failed, 1 skipped", []string{"skip  example.test/m TestA/s: needs the moon"}, nil)
+}
+
+func TestRunWithoutTestsFails(t *testing.T) {
+	out, err := test(t, "", map[string]string{"m.go": "package m\n"})
+	check(t, out, err, "no test ran", "0 passed, 0 failed, 0 skipped", nil, nil)
 }
 
 func TestAllowedSkipNeedsAReason(t *testing.T) {
