@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/sekali-mq/sekali/internal/settle"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -121,24 +122,12 @@ func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.Ha
 		return
 	}
 	call := &call{idempotent: i, msg: msg, handler: h}
-	r.claim.Key, r.err = i.config.Key.Of(view{msg})
-	switch {
-	case errors.Is(r.err, inbox.Skip):
-		r.outcome, r.err = inbox.Unclaimed, nil
-		return
-	case r.err == nil:
-		r.claim.Fingerprint = i.config.Fingerprint(msg)
-		r.outcome, r.err = i.inbox.Do(ctx, r.claim, call.do)
-	case errors.Is(r.err, inbox.ErrNoKey) && i.config.ProcessUnclaimed, i.inbox.Observes(r.claim.Consumer):
-		r.outcome, r.err = i.inbox.DoUnclaimed(ctx, r.claim.Consumer, call.do)
-	default:
-		noKey := errors.Is(r.err, inbox.ErrNoKey)
-		r.err = fmt.Errorf("key of message %q for consumer %q by rule %q: %w", msg.UUID, r.claim.Consumer, i.config.Key, r.err)
-		if noKey { // it will have none next time either; a func's own error may pass
-			r.err = inbox.Permanent(r.err)
-		}
-		return
+	once := settle.Once{
+		Inbox: i.inbox, Consumer: r.claim.Consumer, Key: i.config.Key, Message: view{msg},
+		Fingerprint:      func() []byte { return i.config.Fingerprint(msg) },
+		ProcessUnclaimed: i.config.ProcessUnclaimed,
 	}
+	r.outcome, r.err = once.Do(ctx, &r.claim, call.do)
 	if r.err != nil || call.copy == nil {
 		return
 	}
@@ -174,11 +163,6 @@ type call struct {
 }
 
 func (c *call) do(ctx context.Context) error {
-	// Watermill's Close cancels the contexts of messages at once; a handler that
-	// is running then shall finish and commit. The engine's deadline stays.
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	defer cancel()
 	c.copy = c.msg.Copy()
 	c.copy.Payload = bytes.Clone(c.msg.Payload) // a second run must not see what the first one did to it
 	c.copy.SetContext(ctx)

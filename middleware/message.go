@@ -18,7 +18,7 @@ func (v view) Header(name string) (any, bool) {
 	if d, ok := letter.FromContext(v.msg.Context()); ok {
 		if h, ok := d.Headers[name]; ok {
 			if n, ok := h.(letter.Decimal); ok {
-				return n.String(), true
+				return n.String(), true // keys know no AMQP types
 			}
 			return h, true
 		}

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +176,8 @@ func (d *delivery) describe() settle.Delivery {
 		// Each run says so again; the handler is what they have in common.
 		consumer = message.HandlerNameFromCtx(d.msg.Context())
 	}
-	return settle.Delivery{Consumer: consumer, Attempts: attemptsBefore(d.msg), FirstFailure: firstFailure(d.msg), Run: d.run}
+	attempts, first := letter.Before(d.msg.Metadata)
+	return settle.Delivery{Consumer: consumer, Attempts: attempts, FirstFailure: first, Run: d.run}
 }
 
 func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) {
@@ -185,42 +185,4 @@ func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) 
 	d.last = result{}
 	d.stack.idempotent.run(ctx, d.msg, d.handler, &d.last)
 	return d.last.outcome, d.last.err
-}
-
-// carryOut does what was decided; true means that the message is to be acked.
-func (d *delivery) carryOut(v settle.Verdict) bool {
-	log := d.stack.config.Logger.With("consumer", d.last.claim.Consumer, "key", d.last.claim.Key, "attempt", v.Attempts)
-	switch v.Action {
-	case inbox.Ack:
-		return true
-	case inbox.Delay:
-		return d.persist(log, "delayed retry", func(ctx context.Context) error {
-			wait, err := d.stack.config.Delayer.Delay(ctx, d.retry(ctx, v), v.Wait)
-			if err == nil {
-				log.Info("message will be tried again", "wait", wait, "err", v.Reason)
-			}
-			return err
-		})
-	case inbox.DeadLetter:
-		topic := d.stack.config.DeadLetterTopic(d.queue())
-		return d.persist(log, "letter", func(ctx context.Context) error {
-			err := d.stack.letters.PublishEach(ctx, topic, d.letter(ctx, v))[0]
-			if err == nil {
-				log.Error("message became a letter", "queue", topic, "err", v.Reason)
-			}
-			return err
-		})
-	case inbox.Requeue, inbox.Retry, inbox.Hold:
-	}
-	log.Debug("message goes back", "err", v.Reason)
-	return false
-}
-
-// queue names the queue that the message came from, for the name of its DLQ.
-func (d *delivery) queue() string {
-	ctx := d.msg.Context()
-	if l, ok := letter.FromContext(ctx); ok && l.Queue != "" {
-		return l.Queue
-	}
-	return cmp.Or(d.stack.idempotent.config.Queue, message.SubscribeTopicFromCtx(ctx))
 }

@@ -11,6 +11,6 @@
 //
 // The subscriber puts the Delivery into the context of each message
 // (WithDelivery); whoever needs a typed header or a property reads it there
-// (FromContext). The package knows no AMQP client and imports nothing but the
-// standard library.
+// (FromContext). The package knows neither AMQP client nor Watermill; it imports
+// nothing but package inbox.
 package letter

@@ -1,40 +1,23 @@
 package letter
 
 import (
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
 // MaxReason is the longest reason that Reason returns, in bytes.
 const MaxReason = 4 << 10
 
-// Text gives the one text form of a header value: strings and byte arrays as
-// they are, integers in decimal, floats in the shortest form that reads back,
-// true and false, times in RFC 3339 and UTC, decimals in plain notation. False
-// for what has none: nil, arrays and tables.
+// Text gives the one text form of a header value: decimals in plain notation,
+// all else as keys read it, see inbox.HeaderText. False for what has none: nil,
+// arrays and tables.
 func Text(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case []byte:
-		return string(v), true
-	case bool:
-		return strconv.FormatBool(v), true
-	case float32:
-		return strconv.FormatFloat(float64(v), 'g', -1, 32), true
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64), true
-	case time.Time:
-		return v.UTC().Format(time.RFC3339Nano), true
-	case Decimal:
-		return v.String(), true
+	if d, ok := v.(Decimal); ok {
+		return d.String(), true
 	}
-	if n, ok := Int(v); ok {
-		return strconv.FormatInt(n, 10), true
-	}
-	return "", false
+	return inbox.HeaderText(v)
 }
 
 // Int reads an integer header of any width.

@@ -55,8 +55,8 @@ var imports = map[string][]string{
 	"dlq/console": {"dlq", "middleware/inbox"},
 
 	"internal/backoff": {"github.com/cenkalti/backoff/v5"},
-	"internal/letter":  {},
-	"internal/settle":  {"middleware/inbox", "internal/backoff"},
+	"internal/letter":  {"middleware/inbox"},
+	"internal/settle":  {"middleware/inbox", "internal/letter", "internal/backoff"},
 	// Tools of the project itself.
 	"internal/picture":      {},
 	"internal/runtests":     {},
@@ -81,9 +81,14 @@ var linked = map[string][]string{
 		"github.com/dustin/go-humanize", "github.com/google/uuid", "github.com/remyoudompheng/bigfft", "golang.org/x/sys",
 		"modernc.org/libc", "modernc.org/mathutil", "modernc.org/memory", "modernc.org/sqlite",
 	},
-	"middleware":    and(watermill, "github.com/cenkalti/backoff/v5"),
-	"router/rabbit": and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
-	"router":        and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
+	"middleware/inbox/pgxinbox": {
+		"github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2",
+		"golang.org/x/sync", "golang.org/x/text",
+	},
+	"middleware/inbox/mysqlinbox": {"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"},
+	"middleware":                  and(watermill, "github.com/cenkalti/backoff/v5"),
+	"router/rabbit":               and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
+	"router":                      and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
 }
 
 // light are the packages whose users link no SQL driver and no AMQP client, whatever the list above comes to say.

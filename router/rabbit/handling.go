@@ -2,15 +2,11 @@ package rabbit
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/sekali-mq/sekali/internal/backoff"
 	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/internal/settle"
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -71,106 +67,35 @@ func (g *handling) settle(ack bool) {
 
 func (g *handling) run(ctx context.Context, attempt int) (inbox.Outcome, error) {
 	g.attempt = attempt
-	g.claim = inbox.Claim{Consumer: g.config.Consumer}
-	key, err := g.config.Key.Of(plain{g.d})
-	do := func(ctx context.Context) error {
-		// A shutdown does not cancel a handler that may commit; the engine's deadline
-		// stays.
-		deadline, _ := ctx.Deadline()
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-		defer cancel()
-		return g.fn(ctx, g.d)
+	once := settle.Once{
+		Inbox: g.inbox, Consumer: g.config.Consumer, Key: g.config.Key, Message: plain{g.d},
+		Fingerprint:      func() []byte { return g.config.Fingerprint(g.d) },
+		ProcessUnclaimed: g.config.ProcessUnclaimed,
 	}
-	switch {
-	case errors.Is(err, inbox.Skip):
-		return inbox.Unclaimed, nil
-	case err == nil:
-		g.claim.Key, g.claim.Fingerprint = key, g.config.Fingerprint(g.d)
-		return g.inbox.Do(ctx, g.claim, do)
-	case errors.Is(err, inbox.ErrNoKey) && g.config.ProcessUnclaimed, g.inbox.Observes(g.config.Consumer):
-		return g.inbox.DoUnclaimed(ctx, g.config.Consumer, do)
-	}
-	noKey := errors.Is(err, inbox.ErrNoKey)
-	err = fmt.Errorf("key of message %q for consumer %q by rule %q: %w", g.d.MessageId, g.config.Consumer, g.config.Key, err)
-	if noKey {
-		err = inbox.Permanent(err)
-	}
-	return inbox.Failed, err
+	return once.Do(ctx, &g.claim, func(ctx context.Context) error { return g.fn(ctx, g.d) })
 }
 
 // carryOut does what was decided; true means ack.
 func (g *handling) carryOut(v settle.Verdict) bool {
-	log := g.config.Logger.With("consumer", g.claim.Consumer, "key", g.claim.Key, "attempt", v.Attempts)
-	out := g.msg.CopyWithContext()
-	facts := g.facts(v)
-	switch v.Action {
-	case inbox.Ack:
-		return true
-	case inbox.Delay:
-		facts.Reason = nil
-		facts.Write(out.Metadata)
-		return g.persist(log, "delayed retry", func(ctx context.Context) error {
-			wait, err := g.config.Delayer.Delay(ctx, out, v.Wait)
-			if err == nil {
-				log.Info("message will be tried again", "wait", wait, "err", v.Reason)
-			}
-			return err
-		})
-	case inbox.DeadLetter:
-		facts.Write(out.Metadata)
-		dlq := g.config.DeadLetterQueue(g.config.Queue)
-		return g.persist(log, "letter", func(ctx context.Context) error {
-			err := g.queues.PublishEach(ctx, dlq, out)[0]
-			if err == nil {
-				log.Error("message became a letter", "queue", dlq, "err", v.Reason)
-			}
-			return err
-		})
-	case inbox.Requeue, inbox.Retry, inbox.Hold:
-	}
-	return false
-}
-
-func (g *handling) facts(v settle.Verdict) letter.Facts {
-	f := letter.Facts{
-		Attempts: v.Attempts, FirstFailure: v.FirstFailure, Reason: v.Reason,
-		Consumer: g.claim.Consumer, Fingerprint: g.claim.Fingerprint,
-	}
+	var origin letter.Facts
 	if d, ok := letter.FromContext(g.msg.Context()); ok {
-		f.Queue, f.Exchange, f.RoutingKey = d.Origin()
+		origin.Queue, origin.Exchange, origin.RoutingKey = d.Origin()
 	}
-	if g.claim.Key != "" {
-		f.Key = inbox.StoredKey(g.claim.Key)
+	with := func(f letter.Facts) *message.Message {
+		out := g.msg.CopyWithContext()
+		f.Write(out.Metadata)
+		return out
 	}
-	var e *inbox.Error
-	if errors.As(v.Reason, &e) {
-		f.ClaimedAt = e.ClaimedAt
-	}
-	return f
-}
-
-// The waits between two tries to publish.
-const (
-	persistFirst = 200 * time.Millisecond
-	persistLimit = 5 * time.Second
-)
-
-// persist repeats a publish until it is confirmed: running the handler again
-// would not help. Only a shutdown gives the message back, after one try.
-func (g *handling) persist(log *slog.Logger, what string, publish func(ctx context.Context) error) bool {
-	waits := backoff.New(persistFirst, persistLimit)
-	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), g.config.PublishTimeout)
-		err := publish(ctx)
-		cancel()
-		if err == nil {
-			return true
-		}
-		log.Error(what+" could not be published, the message is kept", "try", try, "err", err)
-		if backoff.Sleep(g.ctx, waits.Next()) != nil {
-			return false
-		}
-	}
+	return v.CarryOut(g.msg.Context(), g.ctx, g.claim, origin, settle.Exits{
+		Delay: func(ctx context.Context, f letter.Facts, wait time.Duration) (time.Duration, error) {
+			return g.config.Delayer.Delay(ctx, with(f), wait)
+		},
+		Letter: func(ctx context.Context, f letter.Facts) error {
+			return g.queues.PublishEach(ctx, g.config.DeadLetterQueue(g.config.Queue), with(f))[0]
+		},
+		Timeout: g.config.PublishTimeout,
+		Log:     g.config.Logger.With("consumer", g.claim.Consumer, "key", g.claim.Key, "attempt", v.Attempts),
+	})
 }
 
 // plain shows a delivery to a key rule.
