@@ -9,7 +9,8 @@ import (
 )
 
 // SendBatch is that of pgx.Tx, guarded: every queued text is judged, and one that
-// is refused keeps the whole batch back.
+// is refused keeps the whole batch back. In a transaction that failed pgx could not
+// even describe what comes after a ROLLBACK TO, so there it must stand alone.
 func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := g.enter(); err != nil {
 		return pgx.FailedBatchResults(b, err)
@@ -17,7 +18,7 @@ func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	defer g.leave()
 	r := &results{s: g.s}
 	for _, q := range b.QueuedQueries {
-		undoes, err := g.s.admit(q.SQL, r.undoes)
+		undoes, err := g.s.admit(q.SQL)
 		if err != nil {
 			return pgx.FailedBatchResults(b, err)
 		}

@@ -19,7 +19,7 @@ func (g *guard) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comma
 
 // exec runs a statement with the turn held.
 func (g *guard) exec(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
-	undoes, err := g.s.admit(sql, false)
+	undoes, err := g.s.admit(sql)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -47,7 +47,7 @@ func (g *guard) query(ctx context.Context, sql string, args []any) (*rows, error
 		return failedRows(err), err
 	}
 	defer g.leave()
-	undoes, err := g.s.admit(sql, false)
+	undoes, err := g.s.admit(sql)
 	if err != nil {
 		return failedRows(err), err
 	}
@@ -69,7 +69,7 @@ func (g *guard) Prepare(ctx context.Context, name, sql string) (*pgconn.Statemen
 		return nil, err
 	}
 	defer g.leave()
-	if _, err := g.s.admit(sql, false); err != nil {
+	if _, err := g.s.admit(sql); err != nil {
 		return nil, err
 	}
 	ctx, release := g.s.bound(ctx)
@@ -84,7 +84,7 @@ func (g *guard) CopyFrom(ctx context.Context, table pgx.Identifier, columns []st
 		return 0, err
 	}
 	defer g.leave()
-	if _, err := g.s.admit("copy", false); err != nil {
+	if _, err := g.s.admit("copy"); err != nil {
 		return 0, err
 	}
 	ctx, release := g.s.bound(ctx)
@@ -124,7 +124,7 @@ func (r *rewriter) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string,
 	}
 	sql, args, err := r.inner.RewriteQuery(ctx, conn, sql, args)
 	if err == nil {
-		_, err = r.s.admit(sql, true) // the status was looked at before
+		_, err = r.s.admit(sql)
 	}
 	return sql, args, err
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// admit refuses a statement, or notes what cannot be judged of it. undone: a
-// statement before it, in the same trip, undoes what failed. The turn is held.
-func (s *session) admit(query string, undone bool) (undoes bool, err error) {
+// admit refuses a statement, or notes what cannot be judged of it. The turn is
+// held.
+func (s *session) admit(query string) (undoes bool, err error) {
 	v := s.store.grammar.Judge(query)
 	switch {
 	case v.Refused != nil:
@@ -15,7 +15,7 @@ func (s *session) admit(query string, undone bool) (undoes bool, err error) {
 		return false, s.doom(v.Refused)
 	case s.open != nil && s.open.isOpen():
 		return false, s.doom(errUnread)
-	case s.tx.status() == statusFailed && !v.Undoes && !undone:
+	case s.tx.status() == statusFailed && !v.Undoes:
 		// The server would only answer that the transaction is aborted; the first
 		// cause says more.
 		return false, fmt.Errorf("statement not sent, the transaction failed before: %w", s.cause())

@@ -1,0 +1,2 @@
+// Package pgxinboxtest counts what pgxinbox costs on the wire.
+package pgxinboxtest
