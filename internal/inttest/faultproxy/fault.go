@@ -63,7 +63,7 @@ type scanner struct{ tail []byte }
 func (s *scanner) scan(p *Proxy, data []byte) *Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seen := append(s.tail, bytes.ToLower(data)...)
+	seen := slices.Concat(s.tail, bytes.ToLower(data))
 	var due *Fault
 	longest := 0
 	for _, f := range slices.Clone(p.faults) {
