@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/pgxinbox"
 )
 
 // Nothing that a handler was given reaches the connection after it returned, not
@@ -130,5 +132,41 @@ func TestFailureKnowsWhenItHeldTheClaim(t *testing.T) {
 	}
 	if n := b.box.MaxConnections(); n != 2 {
 		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// The deadline of a run ends what it has under way, guarded or not.
+func TestDeadlineEndsEveryStatement(t *testing.T) {
+	b := newBench(t, modes[0])
+	b.box = openOn(t, b.pool, pgxinbox.Config{Config: inbox.Config{LockWait: 1, Deadline: 200 * time.Millisecond}})
+	if err := b.box.Register(t.Context(), inbox.Consumer{Name: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	const long = "SELECT pg_sleep(60)"
+	for name, sleep := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"Exec": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, long)
+			return err
+		},
+		"Query": func(ctx context.Context, tx pgx.Tx) error { return scan(tx.Query(ctx, long)) },
+		"batch": func(ctx context.Context, tx pgx.Tx) error { return tx.SendBatch(ctx, batch(long)).Close() },
+		"Conn": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Conn().Exec(ctx, long)
+			return err
+		},
+	} {
+		out, err := b.do(name, func(ctx context.Context, tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, insert(name)); err != nil {
+				return err
+			}
+			if err := sleep(context.WithoutCancel(ctx), tx); err == nil {
+				t.Errorf("%s: it ran to its end", name)
+			}
+			return nil
+		})
+		if out != inbox.Failed || inbox.ClassOf(err) != inbox.ClassPlain {
+			t.Errorf("%s: %s, class %s, %v", name, out, inbox.ClassOf(err), err)
+		}
+		b.effects(name, 0)
 	}
 }

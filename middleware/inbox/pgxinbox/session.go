@@ -55,7 +55,13 @@ func newSession(ctx context.Context, st *store, tx *transaction) *session {
 func (s *session) expire() {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	if !s.over {
+	switch {
+	case s.over:
+	case s.raw.Load():
+		// A handler may be using the connection right now: only its socket may be
+		// closed under it.
+		_ = s.tx.Conn().PgConn().Conn().Close()
+	default:
 		s.tx.sever()
 	}
 }
