@@ -17,6 +17,7 @@ import (
 
 const (
 	defaultConcurrency  = 32
+	defaultStartTimeout = 30 * time.Second
 	defaultCloseTimeout = 25 * time.Second
 	// The router waits a little longer than the subscriber, which knows what is
 	// running and puts the rest back.
@@ -39,6 +40,9 @@ type Config struct {
 	// OrderBy names the lane of a message; messages of one lane are handled one
 	// after the other. Defaults to nil: no lanes.
 	OrderBy func(msg *message.Message) string
+	// StartTimeout bounds what Run does before the first message: connecting,
+	// declaring, registering. Defaults to 30 s.
+	StartTimeout time.Duration
 	// CloseTimeout is how long running handlers may take at the end. Defaults to
 	// 25 s.
 	CloseTimeout time.Duration
@@ -58,6 +62,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
+	}
+	if c.StartTimeout < 0 {
+		errs = append(errs, fmt.Errorf("StartTimeout is %s: must not be negative", c.StartTimeout))
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = defaultStartTimeout
 	}
 	if c.CloseTimeout < 0 {
 		errs = append(errs, fmt.Errorf("CloseTimeout is %s: must not be negative", c.CloseTimeout))
@@ -120,7 +130,7 @@ func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
 	errs = append(errs, err)
 	r.sub, err = rabbit.NewSubscriber(r.conn, rabbit.SubscriberConfig{
 		Topics: c.Topics, Topology: c.Topology, Concurrency: c.Concurrency, OrderBy: c.OrderBy,
-		CloseTimeout: c.CloseTimeout, Logger: logger,
+		StartTimeout: c.StartTimeout, CloseTimeout: c.CloseTimeout, Logger: logger,
 	})
 	errs = append(errs, err)
 	r.router, err = message.NewRouter(message.RouterConfig{CloseTimeout: c.CloseTimeout + closeMargin}, logger)
@@ -172,8 +182,14 @@ func (r *Router) start(ctx context.Context) error {
 	if len(r.handlers) == 0 {
 		return errors.New("run: there is no handler: call Handle first")
 	}
+	limited, cancel := context.WithTimeoutCause(ctx, r.config.StartTimeout, fmt.Errorf("not ready within the StartTimeout of %s", r.config.StartTimeout))
+	defer cancel()
 	for _, h := range r.handlers {
-		if err := r.prepare(ctx, h); err != nil {
+		err := r.initialize(ctx, h.topic)
+		if err == nil {
+			err = r.prepare(limited, h)
+		}
+		if err != nil {
 			return fmt.Errorf("run: handler of %q: %w", h.topic, err)
 		}
 	}
@@ -183,9 +199,6 @@ func (r *Router) start(ctx context.Context) error {
 // prepare makes sure that everything a message may need is there before the
 // first one comes.
 func (r *Router) prepare(ctx context.Context, h handler) error {
-	if err := r.sub.SubscribeInitialize(h.topic); err != nil {
-		return err
-	}
 	queue := r.config.Topics.Queue(h.topic)
 	c := r.config.Stack
 	if c.DeadLetterTopic == nil {
@@ -209,6 +222,20 @@ func (r *Router) prepare(ctx context.Context, h handler) error {
 	}
 	r.router.AddConsumerHandler(queue, h.topic, r.sub, h.fn).AddMiddleware(stack.Middleware)
 	return nil
+}
+
+// initialize looks for the queue of a topic, or declares it, within
+// StartTimeout. Watermill's method takes no context; when ctx ends first, Run
+// closes what it waits for.
+func (r *Router) initialize(ctx context.Context, topic string) error {
+	done := make(chan error, 1)
+	go func() { done <- r.sub.SubscribeInitialize(topic) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // delay turns delayed retry on where the retry queues exist.
