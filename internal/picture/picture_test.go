@@ -60,6 +60,7 @@ var imports = map[string][]string{
 	// Tools of the project itself.
 	"internal/picture":      {},
 	"internal/runtests":     {},
+	"internal/soak":         {"router/rabbit", "internal/testservices", "github.com/ThreeDotsLabs/watermill/message", "github.com/rabbitmq/amqp091-go"},
 	"internal/testservices": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
 }
 
