@@ -16,6 +16,9 @@ type Grammar struct {
 	Refused []string
 	// Allowed exempts longer phrases from Refused.
 	Allowed []string
+	// RefusedWords are refused anywhere in a string whose statement begins with the
+	// first one: an assignment among others, as in SET a = 1, autocommit = 1.
+	RefusedWords [][2]string
 	// Unjudged statements run code that is not in their text.
 	Unjudged []string
 
@@ -74,6 +77,7 @@ func (g *Grammar) judge(query string) verdict {
 	for !l.done() {
 		head := l.statement(single)
 		g.verdict(&v, head)
+		g.words(&v, head, query)
 	}
 	if l.unsure && !single {
 		v.unjudged = true
@@ -112,6 +116,16 @@ func (g *Grammar) verdict(v *verdict, head []string) {
 	}
 	if strings.EqualFold(name, Savepoint) && v.refused == "" {
 		v.refused = head[0] + " " + strings.ToUpper(Savepoint)
+	}
+}
+
+// words looks for RefusedWords. A word in a string or comment is refused too:
+// better one statement too many.
+func (g *Grammar) words(v *verdict, head []string, query string) {
+	for _, w := range g.RefusedWords {
+		if v.refused == "" && first(head) == w[0] && strings.Contains(strings.ToUpper(query), w[1]) {
+			v.refused = w[0] + " " + w[1]
+		}
 	}
 }
 

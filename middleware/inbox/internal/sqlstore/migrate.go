@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,9 @@ type Migrations struct {
 	Files fs.FS
 	// Begin opens a transaction that keeps other migrations out.
 	Begin string
+	// Lock keeps other migrations out where a transaction does not, since DDL ends
+	// it; unlock undoes that. Defaults to nil: Begin is enough.
+	Lock func(ctx context.Context, conn *sql.Conn) (unlock func(context.Context) error, err error)
 	// Track makes the table of what was applied, named by %s.
 	Track string
 	// Quote an identifier.
@@ -77,7 +81,24 @@ func (m Migrations) Run(ctx context.Context, db *sql.DB, t Table) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() {
+		if cerr := conn.Close(); !errors.Is(cerr, sql.ErrConnDone) {
+			err = errors.Join(err, cerr)
+		}
+	}()
+	if m.Lock != nil {
+		unlock, err := m.Lock(ctx, conn)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
+			defer cancel()
+			if unlock(uctx) != nil {
+				_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the lock goes with the connection
+			}
+		}()
+	}
 	if _, err := conn.ExecContext(ctx, m.Begin); err != nil {
 		return err
 	}

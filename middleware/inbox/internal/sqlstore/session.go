@@ -28,6 +28,8 @@ type session struct {
 	restore func(context.Context) error
 	leave   func()
 	claims  []inbox.Claim // new ones
+	over    bool          // the server answered our COMMIT or ROLLBACK
+	spoilt  bool          // the handler ended the transaction; what else it did to the connection is not known
 
 	// mu guards what the guards report.
 	mu       sync.Mutex
@@ -95,15 +97,21 @@ func (s *session) seen(v verdict, err error) error {
 func (s *session) Commit(ctx context.Context) error {
 	defer s.done()
 	if err := s.ready(ctx); err != nil {
-		_ = s.tx.Rollback()
-		if !s.judged() && !errors.Is(err, inbox.ErrEnded) && s.committed(ctx) {
+		_ = s.rollback()
+		switch judged, ended := s.judged(), errors.Is(err, inbox.ErrEnded); {
+		case !judged && !ended && s.committed(ctx):
 			return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
+		case judged && ended && s.restore != nil && s.undone(ctx):
+			// Only where Pin took autocommit off: elsewhere (SQLite) what the handler
+			// sent afterwards was committed by itself, and a retry would repeat it.
+			return &inbox.Swallowed{Err: errUndone}
 		}
 		return err
 	}
 	err := s.tx.Commit()
 	switch {
 	case err == nil:
+		s.over = true
 		return nil
 	case errors.Is(err, sql.ErrTxDone):
 		return s.vanished(err)
@@ -165,8 +173,9 @@ func (s *session) status() (st byte) {
 func (s *session) prove(ctx context.Context) error {
 	err := s.store.d.Prove(ctx, s.tx)
 	var swallowed *inbox.Swallowed
+	s.spoilt = errors.Is(err, inbox.ErrEnded)
 	switch {
-	case err == nil, errors.Is(err, inbox.ErrEnded), errors.As(err, &swallowed):
+	case err == nil, s.spoilt, errors.As(err, &swallowed):
 		return err
 	case errors.Is(err, sql.ErrTxDone):
 		return s.vanished(err)
@@ -191,31 +200,46 @@ func (s *session) vanished(err error) error {
 }
 
 // committed looks whether a claim of this session is in the table although the
-// session did not commit it. It ends the session first: the pool may have no
-// second connection. A look that fails counts as no: then the database is away,
-// and an outage must not make letters.
+// session did not commit it. A look that fails counts as no: then the database is
+// away, and an outage must not make letters.
 func (s *session) committed(ctx context.Context) bool {
-	_ = s.tx.Rollback()
+	there, err := s.look(ctx)
+	if err != nil {
+		s.store.o.Logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
+			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
+	}
+	return there
+}
+
+// undone looks whether a transaction that was ended by nothing that went through
+// the guard left no claim: then the server gave it up, as at a deadlock in a
+// prepared statement or in the rows of a query, whose error the handler dropped.
+func (s *session) undone(ctx context.Context) bool {
+	there, err := s.look(ctx)
+	return err == nil && !there
+}
+
+var errUndone = errors.New("the database undid the transaction (a deadlock?)")
+
+// look for the session's claims in the table. It ends the session first: the
+// pool may have no second connection.
+func (s *session) look(ctx context.Context) (there bool, err error) {
+	_ = s.rollback()
 	s.done()
 	if len(s.claims) == 0 {
-		return false
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
 	recs, err := s.store.Lookup(ctx, s.claims)
-	if err != nil {
-		s.store.o.Logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
-			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
-		return false
-	}
-	return slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() })
+	return slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() }), err
 }
 
 // Rollback implements inbox.Session.
 func (s *session) Rollback(ctx context.Context) error {
 	defer s.done()
 	if s.judged() {
-		return s.tx.Rollback()
+		return s.rollback()
 	}
 	s.mu.Lock()
 	failed := s.doomed != nil && s.aborted(s.doomed)
@@ -223,17 +247,17 @@ func (s *session) Rollback(ctx context.Context) error {
 	switch st := s.status(); {
 	case s.ctx.Err() != nil: // it was rolled back, or is gone since before
 	case st == 'I':
-		_ = s.tx.Rollback()
+		_ = s.rollback()
 		return inbox.ErrEnded
 	case st == 'E', st == 0 && failed:
 		// A failed transaction answers nothing.
 	default:
 		err := s.prove(ctx)
 		if err == nil {
-			return s.tx.Rollback()
+			return s.rollback()
 		}
 		if errors.Is(err, inbox.ErrEnded) {
-			_ = s.tx.Rollback()
+			_ = s.rollback()
 			return err
 		}
 	}
@@ -246,8 +270,14 @@ func (s *session) Rollback(ctx context.Context) error {
 
 // drop ends a session that never began to be used.
 func (s *session) drop() {
-	_ = s.tx.Rollback()
+	_ = s.rollback()
 	s.done()
+}
+
+func (s *session) rollback() error {
+	err := s.tx.Rollback()
+	s.over = s.over || err == nil
+	return err
 }
 
 // done gives everything back, once. The transaction is over or ending: Close
@@ -257,16 +287,25 @@ func (s *session) done() {
 		return
 	}
 	if s.conn != nil {
-		if s.restore != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
-			defer cancel()
-			if err := s.restore(ctx); err != nil {
-				// It must not go back into the pool as it is.
-				_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
-			}
+		if s.spoilt || s.restore != nil && !s.restored() {
+			// It must not go back into the pool as it is: it may hold table locks, or
+			// commit each statement.
+			_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = s.conn.Close()
 	}
 	s.leave()
 	s.leave = nil
+}
+
+// restored undoes what Pin did. Not while the transaction may still be open, as
+// when its context ended and database/sql is about to roll back: to set
+// autocommit would commit it.
+func (s *session) restored() bool {
+	if !s.over {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	return s.restore(ctx) == nil
 }
