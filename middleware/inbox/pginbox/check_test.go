@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -23,6 +24,8 @@ const plainTable = `CREATE TABLE processed_messages (consumer_name VARCHAR(100) 
 func TestOpenRefuses(t *testing.T) {
 	const full = `CREATE TABLE processed_messages (consumer_name VARCHAR(100) NOT NULL, message_key VARCHAR(200) NOT NULL,
 		processed_at TIMESTAMPTZ NOT NULL DEFAULT now(), fingerprint BYTEA`
+	shared := testservices.NewPostgresDatabase(t)
+	admin := open(t, "postgres", shared)
 	for name, c := range map[string]struct {
 		table string
 		want  string // part of the sentence
@@ -58,11 +61,14 @@ func TestOpenRefuses(t *testing.T) {
 		"child table":          {full + `, PRIMARY KEY (consumer_name, message_key)); CREATE TABLE child () INHERITS (processed_messages)`, "child table child", `ALTER TABLE child NO INHERIT processed_messages`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := testservices.NewPostgresDatabase(t)
-			db := open(t, "postgres", url)
+			// A schema each: a database each takes its time.
+			schema := testservices.Name(t)
+			exec(t, admin, `CREATE SCHEMA `+schema)
+			dsn := withOption(shared, "-csearch_path="+schema)
+			db := open(t, "postgres", dsn)
 			exec(t, db, registryTable, c.table)
 			if name == "row security" {
-				db = asPlainUser(t, db, url)
+				db = asPlainUser(t, db, dsn)
 			}
 			_, err := pginbox.Open(t.Context(), db, pginbox.Config{})
 			if inbox.ClassOf(err) != inbox.ClassConfig || !strings.Contains(err.Error(), c.want) {
@@ -71,7 +77,7 @@ func TestOpenRefuses(t *testing.T) {
 			if c.fix == "" {
 				return
 			}
-			exec(t, open(t, "postgres", url), c.fix)
+			exec(t, open(t, "postgres", dsn), c.fix)
 			if _, err := pginbox.Open(t.Context(), db, pginbox.Config{}); err != nil {
 				t.Errorf("after %s: %v", c.fix, err)
 			}
@@ -83,20 +89,37 @@ const registryTable = `CREATE TABLE sekali_consumers (name TEXT PRIMARY KEY, ser
 
 // asPlainUser gives the tables to a role that is no superuser and opens the
 // database as it.
-func asPlainUser(t *testing.T, db *sql.DB, url string) *sql.DB {
+func asPlainUser(t *testing.T, db *sql.DB, dsn string) *sql.DB {
 	t.Helper()
 	role := testservices.Name(t)
 	exec(t, db, `CREATE ROLE `+role+` LOGIN`, `GRANT `+role+` TO CURRENT_USER`,
 		`ALTER TABLE processed_messages OWNER TO `+role, `ALTER TABLE sekali_consumers OWNER TO `+role)
 	t.Cleanup(func() {
-		db := open(t, "postgres", url)
+		db := open(t, "postgres", dsn)
 		exec(t, db, `REASSIGN OWNED BY `+role+` TO CURRENT_USER`, `DROP OWNED BY `+role, `DROP ROLE `+role)
 	})
-	sep := "?"
-	if strings.Contains(url, "?") {
-		sep = "&"
+	exec(t, db, `GRANT USAGE ON SCHEMA `+currentSchema(t, db)+` TO `+role)
+	return open(t, "postgres", withOption(dsn, "-crole="+role))
+}
+
+func currentSchema(t *testing.T, db *sql.DB) (schema string) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), `SELECT quote_ident(current_schema)`).Scan(&schema); err != nil {
+		t.Fatal(err)
 	}
-	return open(t, "postgres", url+sep+"options=-crole%3D"+role)
+	return schema
+}
+
+// withOption adds a command-line option of the session to a URL.
+func withOption(raw, option string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		panic("parse the server's URL")
+	}
+	q := u.Query()
+	q.Set("options", strings.TrimSpace(q.Get("options")+" "+option))
+	u.RawQuery = q.Encode()
+	return strings.ReplaceAll(u.String(), "+", "%20")
 }
 
 func exec(t *testing.T, db *sql.DB, statements ...string) {
@@ -113,10 +136,10 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 
 // A missing privilege is named with the statement that gives it.
 func TestOpenNamesMissingPrivileges(t *testing.T) {
-	url := testservices.NewPostgresDatabase(t)
-	admin := open(t, "postgres", url)
+	dsn := testservices.NewPostgresDatabase(t)
+	admin := open(t, "postgres", dsn)
 	exec(t, admin, plainTable, registryTable)
-	db := asPlainUser(t, admin, url)
+	db := asPlainUser(t, admin, dsn)
 	role := testservices.Name(t)
 	exec(t, admin, `ALTER TABLE processed_messages OWNER TO CURRENT_USER`)
 	_, err := pginbox.Open(t.Context(), db, pginbox.Config{})
@@ -257,9 +280,9 @@ func TestOpenWithoutADatabase(t *testing.T) {
 
 // A user or database that the server does not know is the set-up's fault.
 func TestOpenWithWrongCredentials(t *testing.T) {
-	url := testservices.Postgres(t)
+	dsn := testservices.Postgres(t)
 	for _, driver := range drivers {
-		db := open(t, driver, strings.Replace(url, "/sekali?", "/no_such_database?", 1))
+		db := open(t, driver, strings.Replace(dsn, "/sekali?", "/no_such_database?", 1))
 		_, err := pginbox.Open(t.Context(), db, pginbox.Config{})
 		if inbox.ClassOf(err) != inbox.ClassConfig {
 			t.Errorf("%s: class %s, %v", driver, inbox.ClassOf(err), err)

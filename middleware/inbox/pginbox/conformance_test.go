@@ -8,6 +8,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "github.com/lib/pq"              // driver "postgres"
+	"go.uber.org/goleak"
 
 	"github.com/sekali-mq/sekali/internal/testservices"
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -18,10 +19,16 @@ import (
 // drivers that pginbox works with, as database/sql knows them.
 var drivers = []string{"postgres", "pgx"}
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestInbox(t *testing.T) {
 	for _, driver := range drivers {
 		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 			t.Run(driver+"/"+level.String(), func(t *testing.T) {
+				if testing.Short() && level != sql.LevelReadCommitted {
+					t.Skip("only READ COMMITTED in short mode")
+				}
+				t.Parallel()
 				inboxtest.Run(t, inboxtest.Config{
 					Database: func(t *testing.T) inboxtest.Database {
 						return newDatabase(t, driver, pginbox.Config{Isolation: level})
