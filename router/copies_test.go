@@ -133,9 +133,11 @@ func fiftyCopies(r *rig, copies, consumers int, open func(e *events) *inbox.Inbo
 	}
 	close(release)
 	r.eventually("all copies are settled", func() bool { return e.of(inbox.Processed)+e.of(inbox.Duplicate) == copies })
+	var ending sync.WaitGroup
 	for _, stop := range stops {
-		stop()
+		ending.Go(stop)
 	}
+	ending.Wait()
 	if e.of(inbox.Processed) != 1 || e.of(inbox.Duplicate) != copies-1 {
 		r.Errorf("%d processed, %d duplicates, want 1 and %d", e.of(inbox.Processed), e.of(inbox.Duplicate), copies-1)
 	}

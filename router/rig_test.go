@@ -33,6 +33,7 @@ const queue = "orders.stock"
 // rig is a database and a virtual host of the test's own, with plain clients.
 type rig struct {
 	testing.TB
+
 	broker, database string
 	db               *sql.DB
 	conn             *amqp.Connection

@@ -229,7 +229,7 @@ func (r *Router) prepare(ctx context.Context, h handler) error {
 // closes what it waits for.
 func (r *Router) initialize(ctx context.Context, topic string) error {
 	done := make(chan error, 1)
-	go func() { done <- r.sub.SubscribeInitialize(topic) }()
+	go func() { done <- r.sub.SubscribeInitialize(topic) }() //nolint:contextcheck // it takes none
 	select {
 	case err := <-done:
 		return err

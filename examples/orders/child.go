@@ -23,13 +23,13 @@ const producerRole = "producer"
 
 // settings of a child.
 type settings struct {
-	Role     string
-	Driver   string // of database/sql
-	Database string
-	Broker   string
-	Topic    string
-	From     int // the first order to send
-	Verbose  bool
+	Role     string `json:"role"`
+	Driver   string `json:"driver"` // of database/sql
+	Database string `json:"database"`
+	Broker   string `json:"broker"`
+	Topic    string `json:"topic"`
+	From     int    `json:"from"` // the first order to send
+	Verbose  bool   `json:"verbose"`
 }
 
 // child runs what the environment asks for and returns true, or returns false

@@ -55,7 +55,15 @@ func serve(ctx context.Context, service string, s settings, w *watch) error {
 		return err
 	}
 	w.router(svc) // for the table at the end; a service does without
-	err = svc.Handle(s.Topic, func(msg *message.Message) error {
+	if err := svc.Handle(s.Topic, handler(service)); err != nil { //nolint:contextcheck // each message brings its own
+		return err
+	}
+	return svc.Run(ctx)
+}
+
+// handler unpacks a message for a service.
+func handler(service string) message.NoPublishHandlerFunc {
+	return func(msg *message.Message) error {
 		var o order
 		if err := json.Unmarshal(msg.Payload, &o); err != nil {
 			return inbox.Permanent(fmt.Errorf("order cannot be read: %w", err)) // a letter, no retry
@@ -65,9 +73,5 @@ func serve(ctx context.Context, service string, s settings, w *watch) error {
 			return err
 		}
 		return handlers[service](msg.Context(), tx, o)
-	})
-	if err != nil {
-		return err
 	}
-	return svc.Run(ctx)
 }

@@ -28,7 +28,7 @@ func (r *run) disturb(ctx context.Context) error {
 	r.release(part(0))
 	for i, misfortune := range plan {
 		// Less than half of what the part gives to do.
-		goal := r.report.Processed + 1 + rand.IntN(max(r.messages/(len(plan)+1), 1)) //nolint:gosec // a moment
+		goal := r.report.Processed + 1 + rand.IntN(max(r.messages/(len(plan)+1), 1))
 		if err := r.until(ctx, "work to be done", func() bool { return r.report.Processed >= goal }); err != nil {
 			return err
 		}
@@ -95,14 +95,14 @@ func (r *run) killProducer(ctx context.Context) error {
 
 func (r *run) killed(ctx context.Context, victim *process) error {
 	if err := victim.kill(); err != nil && !victim.ended {
-		r.report.problem("kill %s: %s", victim.role, err)
+		r.report.problemf("kill %s: %s", victim.role, err)
 	}
 	return r.until(ctx, "a killed process to end", func() bool { return victim.ended })
 }
 
 // moment lets a random while pass, of the length of a few messages.
 func (r *run) moment(ctx context.Context) error {
-	end := time.Now().Add(rand.N(20 * time.Millisecond)) //nolint:gosec // a moment
+	end := time.Now().Add(rand.N(20 * time.Millisecond))
 	return r.until(ctx, "a moment", func() bool { return time.Now().After(end) })
 }
 

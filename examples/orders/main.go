@@ -27,9 +27,13 @@ import (
 )
 
 func main() {
-	if child() {
-		return
+	if !child() {
+		os.Exit(parent())
 	}
+}
+
+// parent returns the exit code.
+func parent() int {
 	var o options
 	flag.IntVar(&o.messages, "messages", 1000, "how many orders to sell")
 	flag.IntVar(&o.kills, "kill", 5, "how many times to kill a consumer while it works")
@@ -43,7 +47,7 @@ func main() {
 	flag.Parse()
 	if err := o.check(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "orders:", err)
-		os.Exit(2)
+		return 2
 	}
 	o.bar = newProgress(o.messages*len(handlers), *asJSON)
 
@@ -52,15 +56,16 @@ func main() {
 	r, err := sell(ctx, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "orders:", err)
-		os.Exit(1)
+		return 1
 	}
 	if err := r.print(os.Stdout, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "orders: print the report:", err)
-		os.Exit(1)
+		return 1
 	}
 	if !r.holds() {
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // options of a run.

@@ -59,7 +59,7 @@ func newPlace(ctx context.Context, driver string) (*place, error) {
 		return nil, fmt.Errorf("create a database on the server of %s: %w", postgresVariable, err)
 	}
 	if err := p.furnish(ctx); err != nil {
-		return nil, errors.Join(err, p.clear())
+		return nil, errors.Join(err, p.clear(ctx))
 	}
 	return p, nil
 }
@@ -136,10 +136,10 @@ func (p *place) onBroker(f func(ch *amqp.Channel) error) error {
 	return f(ch)
 }
 
-// clear deletes the database, the queues and the exchange. All children must
-// have ended.
-func (p *place) clear() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+// clear deletes the database, the queues and the exchange, also when ctx has
+// ended. All children must have ended.
+func (p *place) clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var errs []error
 	if p.db != nil {

@@ -31,12 +31,12 @@ func produce(ctx context.Context, in io.Reader, s settings, w *watch) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Topics: rabbit.PubSub(""), Timeout: 5 * time.Second})
 	if err != nil {
 		return err
 	}
-	defer pub.Close()
+	defer func() { _ = pub.Close() }() //nolint:contextcheck // it takes none
 
 	next := s.From
 	for lines := bufio.NewScanner(in); lines.Scan(); {

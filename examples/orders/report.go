@@ -38,24 +38,24 @@ func (r *report) judge(books []book, kills int) {
 		r.DeadLetters += b.letters
 		r.Claims += b.claims
 		if b.claims != r.Orders {
-			r.problem("%s: %d claims for %d orders", b.service, b.claims, r.Orders)
+			r.problemf("%s: %d claims for %d orders", b.service, b.claims, r.Orders)
 		}
 	}
 	if r.Lost > 0 {
-		r.problem("%d effects are lost", r.Lost)
+		r.problemf("%d effects are lost", r.Lost)
 	}
 	if r.Doubled > 0 {
-		r.problem("%d effects are doubled", r.Doubled)
+		r.problemf("%d effects are doubled", r.Doubled)
 	}
 	if r.DeadLetters > 0 {
-		r.problem("%d dead letters", r.DeadLetters)
+		r.problemf("%d dead letters", r.DeadLetters)
 	}
 	if r.Kills < kills {
-		r.problem("%d of %d kills", r.Kills, kills)
+		r.problemf("%d of %d kills", r.Kills, kills)
 	}
 }
 
-func (r *report) problem(format string, args ...any) {
+func (r *report) problemf(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 

@@ -16,6 +16,7 @@ import (
 // its state belongs to one goroutine.
 type run struct {
 	options
+
 	place   *place
 	procs   *processes
 	servers servers
@@ -62,7 +63,7 @@ func sell(ctx context.Context, o options) (r report, err error) {
 	if s.place, err = newPlace(ctx, driverNames[o.driver]); err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, s.place.clear()) }()
+	defer func() { err = errors.Join(err, s.place.clear(ctx)) }()
 	s.procs = newProcesses()
 	defer s.procs.close()
 	defer s.bar.hide()
@@ -76,7 +77,7 @@ func sell(ctx context.Context, o options) (r report, err error) {
 		if limited.Err() == nil || ctx.Err() != nil {
 			return r, err
 		}
-		s.report.problem("%s", err) // the books tell more
+		s.report.problemf("%s", err) // the books tell more
 	}
 	s.killAll()
 	s.report.Seconds = float64(time.Since(start).Milliseconds()) / 1000
@@ -240,7 +241,7 @@ func (r *run) ended(n news) error {
 		}
 		if len(r.report.Restarts) == 0 {
 			// While a server is away a process cannot start; else nothing may end one.
-			r.report.problem("a process of %s ended by itself: %s: %s", c.role, n.end, n.last)
+			r.report.problemf("a process of %s ended by itself: %s: %s", c.role, n.end, n.last)
 		}
 		r.again = append(r.again, comeback{i, time.Now().Add(comebackAfter)})
 	}
@@ -279,6 +280,8 @@ func (r *run) killAll() {
 		}
 	}
 	for ; r.restarts > 0; r.restarts-- {
-		<-r.restarted // leave no server half restarted
+		if err := <-r.restarted; err != nil { // leave no server half restarted
+			r.report.problemf("%s", err)
+		}
 	}
 }

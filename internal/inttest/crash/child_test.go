@@ -48,8 +48,11 @@ const (
 )
 
 type settings struct {
-	Driver, Database, Broker, Queue string
-	Point                           string
+	Driver   string `json:"driver"` // of database/sql
+	Database string `json:"database"`
+	Broker   string `json:"broker"`
+	Queue    string `json:"queue"`
+	Point    string `json:"point"`
 }
 
 // runChild consumes until its standard input ends.
