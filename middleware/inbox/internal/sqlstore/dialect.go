@@ -60,6 +60,9 @@ type Dialect struct {
 	// the letters of the PostgreSQL protocol: 'I' idle, 'T' open, 'E' failed; 0
 	// when it does not show. Defaults to nil: never looked at.
 	Status func(driverConn any) byte
+	// OneResult: the driver gives the connection up, as if it had been lost, when a
+	// statement is sent while a result is open. Such statements are refused.
+	OneResult bool
 	// ReadTx runs look-ups in a transaction of their own, for connections that
 	// do not autocommit.
 	ReadTx bool

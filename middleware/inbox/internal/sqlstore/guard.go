@@ -52,11 +52,28 @@ func (g *guard) enter(query string) (verdict, error) {
 		return verdict{}, errLate
 	}
 	v := g.s.store.d.Grammar.judge(query)
-	if err := g.s.admit(v); err != nil {
+	err := g.s.admit(v)
+	if err == nil && g.s.store.d.OneResult && g.unread() {
+		err = g.s.doom(errUnread)
+	}
+	if err != nil {
 		g.calls.RUnlock()
 		return v, err
 	}
 	return v, nil
+}
+
+var errUnread = errors.New("statement not sent, a result of this transaction is still open: read it to the end or close it first")
+
+// unread tells whether the last query's result is still open.
+func (g *guard) unread() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.rows == nil {
+		return false
+	}
+	_, err := g.rows.Columns()
+	return err == nil
 }
 
 // ExecContext is that of *sql.Tx, guarded.

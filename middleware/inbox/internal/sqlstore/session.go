@@ -76,6 +76,17 @@ func (s *session) admit(v verdict) error {
 
 func (s *session) aborted(err error) bool { return s.store.d.Aborted != nil && s.store.d.Aborted(err) }
 
+// doom notes an error of a statement that was not sent: a handler that goes on
+// as if it had been must not be committed.
+func (s *session) doom(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.doomed == nil {
+		s.doomed = err
+	}
+	return err
+}
+
 // seen takes the result of a handler's statement and returns what the handler
 // is given.
 func (s *session) seen(v verdict, err error) error {
@@ -244,6 +255,7 @@ func (s *session) Rollback(ctx context.Context) error {
 	s.mu.Lock()
 	failed := s.doomed != nil && s.aborted(s.doomed)
 	s.mu.Unlock()
+	var lost error
 	switch st := s.status(); {
 	case s.ctx.Err() != nil: // it was rolled back, or is gone since before
 	case st == 'I':
@@ -252,20 +264,20 @@ func (s *session) Rollback(ctx context.Context) error {
 	case st == 'E', st == 0 && failed:
 		// A failed transaction answers nothing.
 	default:
-		err := s.prove(ctx)
-		if err == nil {
+		lost = s.prove(ctx)
+		if lost == nil {
 			return s.rollback()
 		}
-		if errors.Is(err, inbox.ErrEnded) {
+		if errors.Is(lost, inbox.ErrEnded) {
 			_ = s.rollback()
-			return err
+			return lost
 		}
 	}
 	// It failed or is out of reach: the question goes to the table.
 	if s.committed(ctx) {
 		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
 	}
-	return nil
+	return lost
 }
 
 // drop ends a session that never began to be used.
