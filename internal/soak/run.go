@@ -15,7 +15,7 @@ const (
 	// fill is how many messages there are in the queue that is deleted full.
 	fill = 5_000
 	// fastest rate that the books have room for.
-	fastest = 100_000
+	fastest = 50_000
 )
 
 // running is one run.
