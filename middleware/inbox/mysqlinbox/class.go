@@ -31,8 +31,8 @@ const (
 
 // number of the server's error; 0 when the error is not the server's.
 func number(err error) uint16 {
-	var e *mysql.MySQLError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
 		return 0
 	}
 	return e.Number
@@ -138,8 +138,7 @@ func class(err error) inbox.Class {
 	if c, ok := sqlstore.Common(err); ok {
 		return c
 	}
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		if c, ok := classes[e.Number]; ok {
 			return c
 		}

@@ -83,7 +83,8 @@ func (m mariaDB) Restart(t *testing.T) {
 	t.Helper()
 	m.server.Kill()
 	m.server.Start()
+	// Its own pool also has to notice.
 	for m.db.PingContext(t.Context()) != nil && t.Context().Err() == nil {
-		// its own pool also has to notice
+		continue
 	}
 }

@@ -55,11 +55,15 @@ const (
 // db may be any pool of github.com/go-sql-driver/mysql. On one that was opened
 // with DSN a message costs two round trips less.
 func Open(ctx context.Context, db *sql.DB, c Config) (*inbox.Inbox, error) {
-	return open(ctx, db, c, false)
+	store, err := openStore(ctx, db, c, false)
+	if err != nil {
+		return nil, err
+	}
+	return inbox.New(store, c.Config)
 }
 
-// open as if the server were no MariaDB, where plain is true.
-func open(ctx context.Context, db *sql.DB, c Config, plain bool) (*inbox.Inbox, error) {
+// openStore as if the server were no MariaDB, where plain is true.
+func openStore(ctx context.Context, db *sql.DB, c Config, plain bool) (inbox.Store, error) {
 	t, err := c.table()
 	if _, ierr := c.isolation(); ierr != nil {
 		err = errors.Join(err, ierr)
@@ -72,8 +76,7 @@ func open(ctx context.Context, db *sql.DB, c Config, plain bool) (*inbox.Inbox, 
 		return nil, sqlstore.OpenError(opOpen, errorsOnly, err)
 	}
 	s.mariaDB = s.mariaDB && !plain
-	store := sqlstore.New(db, newStore(s, columns, c).dialect(), sqlstore.Options{Table: t, Begin: c.Begin, Logger: c.Logger})
-	return inbox.New(store, c.Config)
+	return sqlstore.New(db, newStore(s, columns, c).dialect(), sqlstore.Options{Table: t, Begin: c.Begin, Logger: c.Logger}), nil
 }
 
 func (c Config) table() (sqlstore.Table, error) {
@@ -91,8 +94,9 @@ func (c Config) isolation() (string, error) {
 		return "REPEATABLE-READ", nil
 	case sql.LevelSerializable:
 		return "SERIALIZABLE", nil
+	default:
+		return "", fmt.Errorf("Isolation is %s: use READ COMMITTED, REPEATABLE READ or SERIALIZABLE", c.Isolation)
 	}
-	return "", fmt.Errorf("Isolation is %s: use READ COMMITTED, REPEATABLE READ or SERIALIZABLE", c.Isolation)
 }
 
 // lockWait of the claim in seconds, as the server counts.
