@@ -112,9 +112,10 @@ func (s *session) Commit(ctx context.Context) error {
 		switch judged, ended := s.judged(), errors.Is(err, inbox.ErrEnded); {
 		case !judged && !ended && s.committed(ctx):
 			return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
-		case judged && ended && s.restore != nil && s.undone(ctx):
-			// Only where Pin took autocommit off: elsewhere (SQLite) what the handler
-			// sent afterwards was committed by itself, and a retry would repeat it.
+		case judged && ended && (s.restore != nil || s.store.d.ReadTx) && s.undone(ctx):
+			// Only without autocommit, which Pin took off or the pool never had: with it
+			// (SQLite) what the handler sent afterwards was committed by itself, and a
+			// retry would repeat it.
 			return &inbox.Swallowed{Err: errUndone}
 		}
 		return err
