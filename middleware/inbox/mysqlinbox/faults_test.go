@@ -48,32 +48,31 @@ type mariaDB struct {
 	db     *sql.DB
 }
 
-// KillBackends ends all other connections of the database.
-func (m mariaDB) KillBackends(ctx context.Context) (err error) {
-	rows, err := m.db.QueryContext(ctx, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()")
-	if err != nil {
-		return err
-	}
-	var ids []int64
-	for rows.Next() {
+// KillBackends ends all other connections of the database, those that wait for a
+// lock first: else one of them gets it before its turn comes. KILL only asks; it
+// returns when they are gone.
+func (m mariaDB) KillBackends(ctx context.Context) error {
+	const others = "FROM information_schema.PROCESSLIST p LEFT JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID WHERE p.DB = DATABASE() AND p.ID <> CONNECTION_ID()"
+	for {
 		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return errors.Join(err, rows.Close())
+		err := m.db.QueryRowContext(ctx, "SELECT p.ID "+others+" ORDER BY t.trx_state = 'LOCK WAIT' DESC LIMIT 1").Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
 		}
-		ids = append(ids, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		var e *mysql.MySQLError
-		if _, err := m.db.ExecContext(ctx, fmt.Sprintf("KILL %d", id)); errors.As(err, &e) && e.Number == noSuchThread {
-			continue // it ended by itself
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
+		if _, err := m.db.ExecContext(ctx, fmt.Sprintf("KILL %d", id)); err != nil {
+			if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != noSuchThread {
+				return err
+			}
+		}
+		for gone := 0; gone == 0; {
+			if err := m.db.QueryRowContext(ctx, "SELECT NOT EXISTS (SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ?)", id).Scan(&gone); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
 const noSuchThread = 1094
