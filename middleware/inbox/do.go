@@ -129,7 +129,7 @@ func (b *Inbox) attempt(ctx context.Context, m *member) (out Outcome, err error)
 			return
 		}
 		// A panic or Goexit is on its way up; it wins over what is found here.
-		if rerr := b.rollback(ctx, sess, m); rerr != nil {
+		if _, rerr := b.rollback(ctx, sess, m); rerr != nil {
 			b.config.Logger.ErrorContext(ctx, "handler panicked or left its goroutine", "consumer", m.claim.Consumer, "key", m.claim.Key, "err", rerr)
 		}
 	}()
@@ -138,20 +138,24 @@ func (b *Inbox) attempt(ctx context.Context, m *member) (out Outcome, err error)
 		out, err = b.taken(m)
 		if m.mode == Enforce || out == Failed {
 			open = false
-			return out, b.after(b.rollback(ctx, sess, m), err)
+			if _, ended := b.rollback(ctx, sess, m); ended != nil {
+				err = ended
+			}
+			return out, err
 		}
 		m.wouldBe = out
 	}
 	already, err := b.call(ctx, tctx, sess, m)
 	if err != nil {
 		open = false
-		if ended := b.rollback(ctx, sess, m); ended != nil {
+		alive, ended := b.rollback(ctx, sess, m)
+		if ended != nil {
 			return Failed, ended
 		}
 		if errors.Is(err, Skip) {
 			return Unclaimed, nil
 		}
-		return Failed, b.handlerError(ctx, tctx, m, err)
+		return Failed, b.handlerError(ctx, tctx, m, alive, err)
 	}
 	open = false
 	if err := sess.Commit(tctx); err != nil {
@@ -184,7 +188,7 @@ func (b *Inbox) begin(ctx, tctx context.Context, cancel context.CancelFunc, m *m
 		m.rec = recs[0]
 	}
 	if !detached {
-		_ = b.rollback(ctx, sess, m) // nothing ran that could have ended it
+		_, _ = b.rollback(ctx, sess, m) // nothing ran that could have ended it
 		return nil, context.Cause(ctx)
 	}
 	return sess, nil
@@ -228,24 +232,17 @@ func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member) (alread
 	return false, m.fn(hctx)
 }
 
-// rollback ends the transaction of a run that must not commit. It returns an
-// error only when the handler had ended the transaction: then the claim may be
-// committed, and is marked split.
-func (b *Inbox) rollback(ctx context.Context, sess Session, m *member) error {
+// rollback ends the transaction of a run that must not commit. ended is set only
+// when the handler had ended it: then the claim may be committed, and is marked
+// split. alive tells whether the connection could still be asked.
+func (b *Inbox) rollback(ctx context.Context, sess Session, m *member) (alive bool, ended error) {
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	err := sess.Rollback(rctx)
 	if errors.Is(err, ErrEnded) {
-		return b.markSplit(ctx, m.claim, err)
+		return true, b.markSplit(ctx, m.claim, err)
 	}
-	return nil
-}
-
-func (*Inbox) after(ended, err error) error {
-	if ended != nil {
-		return ended
-	}
-	return err
+	return err == nil, nil
 }
 
 // notBegun classes the failure of a run whose handler was not called. None of
@@ -267,7 +264,7 @@ func (b *Inbox) notBegun(ctx context.Context, m *member, err error) (Outcome, er
 
 // handlerError classes what the handler returned. An instruction of the handler
 // wins; then a cancelled caller; then what the database said.
-func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, err error) error {
+func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, alive bool, err error) error {
 	e := &Error{Op: "handle", Claim: m.claim, Class: b.Class(err), Err: err}
 	if m.rec.New {
 		e.ClaimedAt = m.rec.ProcessedAt
@@ -283,8 +280,15 @@ func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, err error) er
 		e.Class = ClassPlain
 		e.Err = fmt.Errorf("handler took longer than the deadline of %s: %w", b.config.Deadline, err)
 	case e.Class == ClassCancelled, e.Class == ClassUnknown:
-		// A deadline that the handler set itself, a statement timeout.
+		// A deadline that the handler set itself.
 		e.Class = ClassPlain
+	case e.Class == ClassDown && alive:
+		// The claim's connection is well: it was another one that the handler uses,
+		// of a service or a database elsewhere. That must not hold the consumer.
+		e.Class = ClassPlain
+	case e.Class == ClassDown:
+		// The store was there for the claim; the next one tells whether it is away.
+		e.Class = ClassTransient
 	}
 	return e
 }

@@ -73,8 +73,10 @@ type Session interface {
 	// Rollback ends the transaction. Where the handle could not judge what the
 	// handler did (a raw transaction, several statements in one string), it first
 	// asks the server and returns ErrEnded (wrapped) when the claim's transaction
-	// is no longer the open one. Other errors are for information: the
-	// transaction is gone either way.
+	// is no longer the open one. Another error must say that the connection was
+	// lost, and nil that it was not, as far as the driver tells: an error of the
+	// handler that looks like an outage is one only then. The transaction is gone
+	// either way.
 	Rollback(ctx context.Context) error
 }
 

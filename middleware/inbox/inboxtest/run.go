@@ -107,6 +107,7 @@ func Run(t *testing.T, c Config) {
 		{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
 		{"RawTransactionWorks", rawTransactionWorks},
 
+		{"OutageElsewhere", outageElsewhere},
 		{"PoolOfOne", poolOfOne},
 		{"Registration", registration},
 		{"UnregisteredConsumer", unregisteredConsumer},

@@ -126,6 +126,7 @@ func (s *session) Rollback(ctx context.Context) error {
 	default: // It failed or is out of reach: the question goes to the table.
 		untold = true
 	}
+	lost := s.tx.lost() // before end, which may close it
 	s.end()
 	<-s.turn
 	switch {
@@ -134,8 +135,13 @@ func (s *session) Rollback(ctx context.Context) error {
 	case untold && s.committed(ctx):
 		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
 	}
+	if lost {
+		return errLost
+	}
 	return nil
 }
+
+var errLost = errors.New("the connection of the transaction was lost")
 
 // end undoes what is open and gives the connection back.
 func (s *session) end() {

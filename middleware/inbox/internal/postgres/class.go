@@ -34,9 +34,9 @@ var classes = map[string]inbox.Class{
 	"40002": inbox.ClassPlain,     // a deferred constraint
 	"40003": inbox.ClassUnknown,   // statement completion unknown
 	"55P03": inbox.ClassTransient, // lock_timeout
-	"57014": inbox.ClassTransient, // statement_timeout, cancelled; a context's end is seen before
-	"25P03": inbox.ClassTransient, // idle_in_transaction_session_timeout
-	"25P04": inbox.ClassTransient, // transaction_timeout
+	"57014": inbox.ClassPlain,     // statement_timeout: the same handler would exceed it again; a context's end is seen before
+	"25P03": inbox.ClassPlain,     // idle_in_transaction_session_timeout, likewise
+	"25P04": inbox.ClassPlain,     // transaction_timeout, likewise
 
 	"08":    inbox.ClassDown, // connection
 	"53":    inbox.ClassDown, // disk full, out of memory, too many connections
