@@ -98,10 +98,19 @@ func (g *handling) carryOut(v settle.Verdict) bool {
 	})
 }
 
-// plain shows a delivery to a key rule.
+// plain shows a delivery to a key rule: headers, and properties under the names
+// that they have in Watermill's metadata, so that a rule means the same here as
+// there.
 type plain struct{ d amqp.Delivery }
 
 func (p plain) Header(name string) (any, bool) {
+	if property(name) {
+		for property, value := range received(p.d) {
+			if property == name {
+				return value, true
+			}
+		}
+	}
 	v, ok := p.d.Headers[name]
 	if dec, isDecimal := v.(amqp.Decimal); isDecimal {
 		return letter.Decimal{Scale: dec.Scale, Value: dec.Value}.String(), true
