@@ -20,11 +20,11 @@ import (
 // afterwards everything is processed. No letter, and no attempt is counted.
 func TestDatabaseStoppedUnderLoad(t *testing.T) {
 	testservices.RabbitMQ(t)
+	server := testservices.Start(t, "postgres")
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crash=%t", crash), func(t *testing.T) {
-			server := testservices.Start(t, "postgres")
 			r := newRigAt(t, server.NewDatabase())
-			const n = 300
+			const n = 150
 			var e events
 			var highest atomic.Int64 // attempt
 			stop := r.start(r.box("test", 8, &e), router.Config{Topology: quick(), Concurrency: 8}, func(msg *message.Message) error {
