@@ -71,8 +71,7 @@ func (v Verdict) facts(claim inbox.Claim, f letter.Facts) letter.Facts {
 	if claim.Key != "" {
 		f.Key = inbox.StoredKey(claim.Key)
 	}
-	var e *inbox.Error
-	if errors.As(v.Reason, &e) {
+	if e, ok := errors.AsType[*inbox.Error](v.Reason); ok {
 		f.ClaimedAt = e.ClaimedAt
 	}
 	return f

@@ -58,7 +58,7 @@ func (b *Inbox) do(ctx context.Context, m *member) (out Outcome, err error) {
 	left := true // by panic or Goexit, unless a return clears it
 	defer func() {
 		if left {
-			b.report(ctx, m, start, Failed, errLeft)
+			_, _ = b.report(ctx, m, start, Failed, errLeft)
 		}
 	}()
 	out, err = b.prepare(ctx, m)
@@ -299,14 +299,14 @@ func (b *Inbox) commitError(ctx, tctx context.Context, m *member, err error) err
 		return b.markSplit(ctx, m.claim, err)
 	}
 	e := &Error{Op: "commit", Claim: m.claim, Class: b.Class(err), Err: err}
-	var swallowed *Swallowed
+	_, swallowed := errors.AsType[*SwallowedError](err)
 	switch {
 	case errors.Is(err, ErrUnknownCommit):
 		e.Class = ClassUnknown
 	case tctx.Err() != nil:
 		e.Class = ClassPlain
 		e.Err = fmt.Errorf("handler took longer than the deadline of %s: %w", b.config.Deadline, err)
-	case errors.As(err, &swallowed) && e.Class != ClassTransient && e.Class != ClassDown:
+	case swallowed && e.Class != ClassTransient && e.Class != ClassDown:
 		e.Class = ClassPlain
 	case e.Class == ClassCancelled:
 		e.Class = ClassPlain

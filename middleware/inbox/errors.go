@@ -105,21 +105,19 @@ func (e *Error) Unwrap() error { return e.Err }
 // ClassOf tells the class of an error that came from Do. ClassPlain for errors that
 // did not, nil included; instructions are recognised wherever they come from.
 func ClassOf(err error) Class {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class
 	}
-	var p *permanent
-	if errors.As(err, &p) {
+	if isPermanent(err) {
 		return ClassPermanent
 	}
 	return ClassPlain
 }
 
-type permanent struct{ err error }
+type permanentError struct{ err error }
 
-func (p *permanent) Error() string { return p.err.Error() }
-func (p *permanent) Unwrap() error { return p.err }
+func (p *permanentError) Error() string { return p.err.Error() }
+func (p *permanentError) Unwrap() error { return p.err }
 
 // Permanent marks an error of a handler that no retry can help: the message
 // becomes a letter after this attempt. Survives wrapping with %w. Nil stays nil.
@@ -127,16 +125,16 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &permanent{err: err}
+	return &permanentError{err: err}
 }
 
-type retryAfter struct {
+type retryAfterError struct {
 	err   error
 	delay time.Duration
 }
 
-func (r *retryAfter) Error() string { return r.err.Error() }
-func (r *retryAfter) Unwrap() error { return r.err }
+func (r *retryAfterError) Error() string { return r.err.Error() }
+func (r *retryAfterError) Unwrap() error { return r.err }
 
 // RetryAfter marks an error of a handler that should be retried after d, still
 // within the bounded attempts. Where neither the in-place bound nor a delayed
@@ -146,13 +144,12 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &retryAfter{err: err, delay: max(d, 0)}
+	return &retryAfterError{err: err, delay: max(d, 0)}
 }
 
 // retryDelay returns the wait that a handler asked for.
 func retryDelay(err error) (time.Duration, bool) {
-	var r *retryAfter
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*retryAfterError](err); ok {
 		return r.delay, true
 	}
 	return 0, false
@@ -170,6 +167,6 @@ func Configf(op, format string, args ...any) error {
 }
 
 func isPermanent(err error) bool {
-	var p *permanent
-	return errors.As(err, &p)
+	_, ok := errors.AsType[*permanentError](err)
+	return ok
 }

@@ -65,7 +65,7 @@ type Session interface {
 	// Commit proves that the transaction that holds the claims is still the open
 	// one, then commits it synchronously. ErrEnded (wrapped) when it is not. An
 	// error seen by the handle that dooms the transaction and that no ROLLBACK TO
-	// undid must be returned without a commit, as a *Swallowed. After any error
+	// undid must be returned without a commit, as a *SwallowedError. After any error
 	// the transaction is gone. An error from the COMMIT itself must wrap
 	// ErrUnknownCommit unless the server said that it did not commit.
 	Commit(ctx context.Context) error
@@ -80,17 +80,17 @@ type Session interface {
 	Rollback(ctx context.Context) error
 }
 
-// Swallowed is the error of a handler that returned nil although a statement of
+// SwallowedError is the error of a handler that returned nil although a statement of
 // its transaction had failed.
-type Swallowed struct{ Err error }
+type SwallowedError struct{ Err error }
 
 // Error says what to do about it.
-func (s *Swallowed) Error() string {
+func (s *SwallowedError) Error() string {
 	return "handler swallowed an error of its transaction (return it, or ROLLBACK TO SAVEPOINT before going on): " + s.Err.Error()
 }
 
 // Unwrap gives the swallowed error.
-func (s *Swallowed) Unwrap() error { return s.Err }
+func (s *SwallowedError) Unwrap() error { return s.Err }
 
 // rollbackTimeout bounds the clean-up after a failed run, which must not
 // depend on the run's own context.

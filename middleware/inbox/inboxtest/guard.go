@@ -34,7 +34,7 @@ func refusals(h *test) {
 			}
 			return nil
 		})
-		var swallowed *inbox.Swallowed
+		var swallowed *inbox.SwallowedError
 		if !errors.As(err, &swallowed) {
 			h.Errorf("%q swallowed: %v", statement, err)
 		}
@@ -81,7 +81,7 @@ func swallowedError(h *test) {
 		return
 	}
 	err := h.wantErr(inbox.ClassPlain, nil, h.claim("k"), handler)
-	var swallowed *inbox.Swallowed
+	var swallowed *inbox.SwallowedError
 	if !errors.As(err, &swallowed) {
 		h.Errorf("error %v", err)
 	}

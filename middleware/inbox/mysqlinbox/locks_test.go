@@ -209,7 +209,7 @@ func TestSwallowedDeadlock(t *testing.T) {
 					_ = way.write(ctx)
 					return nil
 				})
-				var swallowed *inbox.Swallowed
+				var swallowed *inbox.SwallowedError
 				if out != inbox.Failed || inbox.ClassOf(err) != way.class || errors.As(err, &swallowed) == errors.Is(err, inbox.ErrSplit) {
 					t.Errorf("%s, class %s, %v", out, inbox.ClassOf(err), err)
 				}

@@ -40,7 +40,7 @@ func dialect(d driverKind, durable bool) *sqlstore.Dialect {
 func prove(ctx context.Context, tx *sql.Tx) error {
 	res, err := tx.ExecContext(ctx, "SELECT 1 WHERE "+postgres.Marked)
 	if postgres.SQLState(err) == postgres.InFailedTransaction {
-		return &inbox.Swallowed{Err: err}
+		return &inbox.SwallowedError{Err: err}
 	}
 	if err != nil {
 		return err

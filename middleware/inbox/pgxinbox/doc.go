@@ -56,7 +56,7 @@
 //	server away, standby, no connection    class Down
 //	commit without an answer               class Unknown
 //	table or privilege missing             class Config
-//	handler swallowed an error             *inbox.Swallowed, not committed
+//	handler swallowed an error             *inbox.SwallowedError, not committed
 //	handler ended the transaction          inbox.ErrSplit, found out before COMMIT
 //	context of a statement ended           pgx closes the connection; nothing is left
 //	a table that cannot tell keys apart    Open refuses, one sentence a fault

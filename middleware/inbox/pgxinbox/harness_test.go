@@ -67,14 +67,14 @@ func (b *bench) processed(key string, fn func(ctx context.Context, tx pgx.Tx) er
 
 // swallowed fails the test unless the handler, which returns nil, is not
 // committed because of an error that it was given.
-func (b *bench) swallowed(key string, fn func(ctx context.Context, tx pgx.Tx)) *inbox.Swallowed {
+func (b *bench) swallowed(key string, fn func(ctx context.Context, tx pgx.Tx)) *inbox.SwallowedError {
 	b.Helper()
 	out, err := b.do(key, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insert(key))
 		fn(ctx, tx)
 		return err
 	})
-	var s *inbox.Swallowed
+	var s *inbox.SwallowedError
 	if out != inbox.Failed || !errors.As(err, &s) {
 		b.Errorf("%s: %s, %v; want a swallowed error", key, out, err)
 	}

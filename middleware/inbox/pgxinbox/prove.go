@@ -41,7 +41,7 @@ func (s *session) proveAndCommit(ctx context.Context) error {
 	case err == nil && tag.String() == "COMMIT":
 		return nil
 	case err == nil:
-		return &inbox.Swallowed{Err: fmt.Errorf("COMMIT was answered with %s: a statement failed and its error was not returned", tag)}
+		return &inbox.SwallowedError{Err: fmt.Errorf("COMMIT was answered with %s: a statement failed and its error was not returned", tag)}
 	case postgres.SQLState(err) == badLimit && !proved:
 		return inbox.ErrEnded
 	case errors.As(err, &told) && !proved:

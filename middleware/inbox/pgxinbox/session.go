@@ -97,11 +97,11 @@ func (s *session) commit(ctx context.Context) error {
 	case s.tx.status() == statusIdle:
 		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
 	case s.doomed == nil && s.tx.status() == statusFailed:
-		return &inbox.Swallowed{Err: errors.New("a statement failed and its error was not returned")}
+		return &inbox.SwallowedError{Err: errors.New("a statement failed and its error was not returned")}
 	case s.doomed != nil && s.tx.status() == statusOpen && !s.judged():
-		return errors.Join(s.prove(ctx), &inbox.Swallowed{Err: s.doomed})
+		return errors.Join(s.prove(ctx), &inbox.SwallowedError{Err: s.doomed})
 	case s.doomed != nil:
-		return &inbox.Swallowed{Err: s.doomed}
+		return &inbox.SwallowedError{Err: s.doomed}
 	}
 	return s.proveAndCommit(ctx)
 }

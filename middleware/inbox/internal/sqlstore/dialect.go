@@ -53,7 +53,7 @@ type Dialect struct {
 	// Hold is run after the claim for the sake of Prove. Defaults to "": nothing.
 	Hold string
 	// Prove returns nil when the transaction that holds the claim is the open one,
-	// an error that wraps inbox.ErrEnded when it is not, and an *inbox.Swallowed
+	// an error that wraps inbox.ErrEnded when it is not, and an *inbox.SwallowedError
 	// when it turns out to have failed.
 	Prove func(ctx context.Context, tx *sql.Tx) error
 	// Status reads the transaction status that the driver's connection keeps, as

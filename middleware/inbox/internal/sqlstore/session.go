@@ -116,7 +116,7 @@ func (s *session) Commit(ctx context.Context) error {
 			// Only without autocommit, which Pin took off or the pool never had: with it
 			// (SQLite) what the handler sent afterwards was committed by itself, and a
 			// retry would repeat it.
-			return &inbox.Swallowed{Err: errUndone}
+			return &inbox.SwallowedError{Err: errUndone}
 		}
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *session) ready(ctx context.Context) error {
 	doomed := s.doomed
 	s.mu.Unlock()
 	if doomed != nil && s.judged() {
-		return &inbox.Swallowed{Err: doomed}
+		return &inbox.SwallowedError{Err: doomed}
 	}
 	switch st := s.status(); {
 	case s.ctx.Err() != nil: // looked at after the status: its end rolls back
@@ -148,7 +148,7 @@ func (s *session) ready(ctx context.Context) error {
 		if doomed == nil {
 			doomed = errors.New("a statement failed and its error was not returned")
 		}
-		return &inbox.Swallowed{Err: doomed}
+		return &inbox.SwallowedError{Err: doomed}
 	case st == 'I':
 		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
 	}
@@ -156,7 +156,7 @@ func (s *session) ready(ctx context.Context) error {
 		return err
 	}
 	if doomed != nil {
-		return &inbox.Swallowed{Err: doomed}
+		return &inbox.SwallowedError{Err: doomed}
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *session) status() (st byte) {
 // prove asks the server.
 func (s *session) prove(ctx context.Context) error {
 	err := s.store.d.Prove(ctx, s.tx)
-	var swallowed *inbox.Swallowed
+	var swallowed *inbox.SwallowedError
 	s.spoilt = errors.Is(err, inbox.ErrEnded)
 	switch {
 	case err == nil, s.spoilt, errors.As(err, &swallowed):
