@@ -24,7 +24,6 @@ func TestDatabaseStoppedUnderLoad(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crash=%t", crash), func(t *testing.T) {
 			r := newRigAt(t, server.NewDatabase())
-			const n = 150
 			var e events
 			var highest atomic.Int64 // attempt
 			stop := r.start(r.box("test", 8, &e), router.Config{Topology: quick(), Concurrency: 8}, func(msg *message.Message) error {
@@ -35,22 +34,34 @@ func TestDatabaseStoppedUnderLoad(t *testing.T) {
 				}
 				return effect(msg)
 			})
+			// The load stays on until the outage was noticed.
+			noticed := make(chan struct{})
 			sent := make(chan error, 1)
+			n := 0
 			go func() {
-				var err error
-				for i := 0; i < n && err == nil; i++ {
-					err = r.trySend(event(fmt.Sprintf("event-%d", i), fmt.Sprintf("effect-%d", i)))
+				for {
+					if err := r.trySend(event(fmt.Sprintf("event-%d", n), fmt.Sprintf("effect-%d", n))); err != nil {
+						sent <- err
+						return
+					}
+					n++
+					select {
+					case <-noticed:
+						sent <- nil
+						return
+					default:
+					}
 				}
-				sent <- err
 			}()
-			r.eventually("the load is on", func() bool { return e.of(inbox.Processed) > n/10 })
+			r.eventually("the load is on", func() bool { return e.of(inbox.Processed) > 20 })
 			if crash {
 				server.Kill()
 			} else {
 				server.Stop()
 			}
 			r.says(r.logged("consumer is held"), "the database does not take its work", "goes on by itself")
-			r.must(<-sent) // all of it waits now
+			close(noticed)
+			r.must(<-sent)
 			before := e.total()
 			server.Start()
 			r.logged("consumer goes on")
