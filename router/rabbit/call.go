@@ -154,7 +154,7 @@ func (c *call) await(fl flight) error {
 		return context.Cause(c.ctx)
 	}
 	if r.err != nil {
-		return nil
+		return nil //nolint:nilerr // its fate is known; outcome tells it
 	}
 	select {
 	case <-r.confirm.Done():

@@ -28,7 +28,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	router.AddConsumerHandler("stock", "orders", sub, func(msg *message.Message) error {
+	router.AddConsumerHandler("stock", "orders", sub, func(*message.Message) error {
 		return nil // acked; an error would put the message back
 	})
 	if err := router.Run(context.Background()); err != nil {

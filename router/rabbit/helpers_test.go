@@ -7,9 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -192,17 +189,6 @@ func (r *rig) receive(msgs <-chan *message.Message) *message.Message {
 		r.Fatal("no message came")
 	}
 	return nil
-}
-
-// ctl runs rabbitmqctl on the shared broker.
-func (r *rig) ctl(args ...string) {
-	r.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(file), "..", "..", "scripts", "services")
-	out, err := exec.Command(script, append([]string{"ctl"}, args...)...).CombinedOutput()
-	if err != nil {
-		r.Fatalf("rabbitmqctl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
 }
 
 func (r *rig) vhost() string {

@@ -84,9 +84,7 @@ func (DefaultMarshaler) Unmarshal(d amqp.Delivery) (*message.Message, error) {
 			msg.Metadata[name] = text
 		}
 	}
-	for name, value := range received(d) {
-		msg.Metadata[name] = value
-	}
+	maps.Insert(msg.Metadata, received(d))
 	return msg, nil
 }
 

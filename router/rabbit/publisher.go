@@ -124,9 +124,9 @@ func (p *Publisher) PublishEach(ctx context.Context, topic string, msgs ...*mess
 		declare = ""
 	}
 	p.wire.each(ctx, declare, out, errs)
-	for i, err := range errs {
-		if err != nil {
-			errs[i] = &PublishError{Topic: topic, MessageUUID: msgs[i].UUID, Err: err}
+	for i, msg := range msgs {
+		if errs[i] != nil {
+			errs[i] = &PublishError{Topic: topic, MessageUUID: msg.UUID, Err: errs[i]}
 		}
 	}
 	return errs

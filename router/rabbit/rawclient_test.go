@@ -55,7 +55,7 @@ func (w *wireClient) frame(kind byte, channel uint16, payload []byte) {
 	var b bytes.Buffer
 	b.WriteByte(kind)
 	b.Write(binary.BigEndian.AppendUint16(nil, channel))
-	b.Write(binary.BigEndian.AppendUint32(nil, uint32(len(payload)))) //nolint:gosec // small
+	b.Write(binary.BigEndian.AppendUint32(nil, uint32(len(payload))))
 	b.Write(payload)
 	b.WriteByte(0xCE)
 	_, err := w.conn.Write(b.Bytes())
@@ -86,5 +86,5 @@ func (w *wireClient) expect(class, method uint16) string {
 func short(s string) string { return string(rune(len(s))) + s } // under 128 bytes
 
 func long(s string) string {
-	return string(binary.BigEndian.AppendUint32(nil, uint32(len(s)))) + s //nolint:gosec // small
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(s)))) + s
 }

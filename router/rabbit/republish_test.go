@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -81,13 +82,11 @@ func TestOrdinaryPublishesCarryNoneOfOurHeaders(t *testing.T) {
 	q := r.queue(nil)
 	pub := r.publisher(rabbit.PublisherConfig{})
 	msg := message.NewMessage("u", []byte("x"))
-	for name, v := range map[string]string{
+	maps.Copy(msg.Metadata, map[string]string{
 		letter.HeaderAttempt: "3", "x-first-death-queue": "q", "x-delivery-count": "2", "colour": "red",
 		rabbit.MetadataContentType: "text/plain", rabbit.MetadataPriority: "4", rabbit.MetadataMessageID: "of another",
 		rabbit.MetadataUserID: "somebody", rabbit.MetadataExpiration: "1", rabbit.MetadataTimestamp: "2020-01-01T00:00:00Z",
-	} {
-		msg.Metadata[name] = v
-	}
+	})
 	r.must(pub.Publish(q, msg))
 	d, _ := r.get(q)
 	if !reflect.DeepEqual(d.Headers, amqp.Table{"colour": "red", rabbit.UUIDHeader: "u"}) {

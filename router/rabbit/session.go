@@ -114,8 +114,7 @@ func (ses *session) end() {
 
 // explain names the queue and the likely fix.
 func (s *subscription) explain(err error) error {
-	var ae *amqp.Error
-	if errors.As(err, &ae) {
+	if ae, ok := errors.AsType[*amqp.Error](err); ok {
 		switch ae.Code {
 		case amqp.NotFound:
 			return fmt.Errorf("consume from queue %q: %w (%s)", s.queue, ErrNoQueue, ae.Reason)

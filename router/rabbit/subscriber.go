@@ -156,7 +156,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if err := s.register(start, queue); err != nil {
 		return nil, fmt.Errorf("subscribe to %q: register queue %q: %w", topic, queue, err)
 	}
-	sub := newSubscription(s, ctx, topic, queue)
+	sub := newSubscription(ctx, s, topic, queue)
 	ses, err := sub.openSession(start)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %q: %w", topic, err)
@@ -169,7 +169,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	s.running.Add(1)
 	s.mu.Unlock()
-	go sub.run(ses)
+	go sub.run(ses) //nolint:gosec // it outlives ctx by the drain
 	return sub.out, nil
 }
 

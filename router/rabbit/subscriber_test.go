@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,9 +46,7 @@ func TestMessageArrivesAndIsAcked(t *testing.T) {
 // want adds to the message that was sent what a receiver sees besides.
 func want(sent *message.Message, more map[string]string, got *message.Message) *message.Message {
 	w := sent.Copy()
-	for k, v := range more {
-		w.Metadata[k] = v
-	}
+	maps.Copy(w.Metadata, more)
 	for _, k := range []string{rabbit.MetadataTimestamp, rabbit.MetadataDeliveryMode} {
 		w.Metadata[k] = got.Metadata[k]
 	}

@@ -44,7 +44,7 @@ type subscription struct {
 	waits    *backoff.Backoff
 }
 
-func newSubscription(s *Subscriber, ctx context.Context, topic, queue string) *subscription {
+func newSubscription(ctx context.Context, s *Subscriber, topic, queue string) *subscription {
 	stopping, stop := context.WithCancel(context.Background())
 	return &subscription{
 		owner: s, topic: topic, queue: queue, ctx: ctx,
@@ -79,14 +79,15 @@ func (s *subscription) run(first *session) {
 		}
 		select {
 		case d, ok := <-deliveries:
-			if !ok {
+			switch {
+			case !ok:
 				s.lost()
 				go s.reopen(openCtx, opened)
-			} else if !s.take(d) {
+			case !s.take(d):
 				stopOpening()
 				s.drain(opened)
 				return
-			} else if s.careful && !suspicious(d) {
+			case s.careful && !suspicious(d):
 				s.widen(openCtx, opened)
 			}
 		case out <- msg:
@@ -205,7 +206,7 @@ func (s *subscription) pause(it *item) time.Duration {
 	if d <= 0 || d > s.owner.config.RequeueMax {
 		d = s.owner.config.RequeueMax
 	}
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter
+	return d/2 + rand.N(d/2+1)
 }
 
 func (s *subscription) putBack(it *item) {

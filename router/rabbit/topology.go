@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,18 +204,18 @@ func (t *Topology) declareQueues(ctx context.Context, l *link, name string) erro
 	}
 	// The targets of dead letters first: no message may die before they are there.
 	qs := t.queues(name, server)
-	for i := len(qs) - 1; i >= 0; i-- {
+	for _, q := range slices.Backward(qs) {
 		err := l.onChannel(ctx, func(_ *amqp.Connection, ch *amqp.Channel) error {
-			_, err := ch.QueueDeclare(qs[i].name, true, false, false, false, qs[i].args)
+			_, err := ch.QueueDeclare(q.name, true, false, false, false, q.args)
 			return err
 		})
 		if isCode(err, amqp.PreconditionFailed) {
 			// It exists and differs; declaring never changes a queue.
-			l.owner.config.Logger.Error("Queue exists with other arguments and is used as it is", err, watermill.LogFields{"queue": qs[i].name})
+			l.owner.config.Logger.Error("Queue exists with other arguments and is used as it is", err, watermill.LogFields{"queue": q.name})
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("declare queue %q: %w", qs[i].name, err)
+			return fmt.Errorf("declare queue %q: %w", q.name, err)
 		}
 	}
 	return nil
