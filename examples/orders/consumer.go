@@ -54,7 +54,7 @@ func serve(ctx context.Context, service string, s settings, w *watch) error {
 	if err != nil {
 		return err
 	}
-	w.router(svc) // for the table at the end; a service does without
+	w.router(svc)                                                 // for the table at the end; a service does without
 	if err := svc.Handle(s.Topic, handler(service)); err != nil { //nolint:contextcheck // each message brings its own
 		return err
 	}

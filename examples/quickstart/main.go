@@ -51,7 +51,7 @@ func sell(ctx context.Context, orders int) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	s, err := openShop(ctx, filepath.Join(dir, "shop.db"), orders)
 	if err != nil {
 		return report{}, err

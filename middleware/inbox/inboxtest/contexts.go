@@ -109,9 +109,10 @@ func deadlineInHandler(h *test) {
 				return err
 			}
 			<-ctx.Done()
-			for h.write("k")(context.WithoutCancel(ctx)) == nil {
-				// The transaction ends in the same moment as the handler's context, or
-				// right after it.
+			// The transaction ends in the same moment as the handler's context, or right
+			// after it.
+			for err := error(nil); err == nil; {
+				err = h.write("k")(context.WithoutCancel(ctx))
 			}
 			return ret
 		}

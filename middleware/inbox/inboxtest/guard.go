@@ -34,8 +34,7 @@ func refusals(h *test) {
 			}
 			return nil
 		})
-		var swallowed *inbox.SwallowedError
-		if !errors.As(err, &swallowed) {
+		if _, ok := errors.AsType[*inbox.SwallowedError](err); !ok {
 			h.Errorf("%q swallowed: %v", statement, err)
 		}
 		h.absent(h.claim("k"))
@@ -81,8 +80,7 @@ func swallowedError(h *test) {
 		return
 	}
 	err := h.wantErr(inbox.ClassPlain, nil, h.claim("k"), handler)
-	var swallowed *inbox.SwallowedError
-	if !errors.As(err, &swallowed) {
+	if _, ok := errors.AsType[*inbox.SwallowedError](err); !ok {
 		h.Errorf("error %v", err)
 	}
 	h.absent(h.claim("k"))
@@ -119,7 +117,7 @@ func swallowedErrorUndone(h *test) {
 func lateUse(h *test) {
 	var late context.Context
 	h.want(inbox.Processed, h.claim("k"), func(ctx context.Context) error {
-		late = context.WithoutCancel(ctx)
+		late = context.WithoutCancel(ctx) //nolint:fatcontext // kept on purpose
 		return h.write("k")(ctx)
 	})
 	if err := h.db.Exec(late, h.insert("k")); !errors.Is(err, h.db.ErrLate) {
@@ -127,7 +125,7 @@ func lateUse(h *test) {
 	}
 	cause := errors.New("no")
 	h.wantErr(inbox.ClassPlain, cause, h.claim("failed"), func(ctx context.Context) error {
-		late = context.WithoutCancel(ctx)
+		late = context.WithoutCancel(ctx) //nolint:fatcontext // kept on purpose
 		return cause
 	})
 	if err := h.db.Exec(late, h.insert("k")); !errors.Is(err, h.db.ErrLate) {

@@ -89,7 +89,7 @@ func observe(h *test) {
 func lookup(h *test) {
 	c := h.claim("k\x00") // stored as a hash
 	c.Fingerprint = inbox.Fingerprint([]byte("a"))
-	h.want(inbox.Processed, c, func(ctx context.Context) error {
+	h.want(inbox.Processed, c, func(context.Context) error {
 		if !h.s.c.OneWriter {
 			h.absent(c)
 		}

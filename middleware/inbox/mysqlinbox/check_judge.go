@@ -25,20 +25,20 @@ func (r relation) judge(f *sqlstore.Faults, t *sqlstore.Table) columns {
 	switch r.kind {
 	case "BASE TABLE":
 	case "TEMPORARY":
-		f.Add("is temporary, it belongs to one connection: create it without TEMPORARY")
+		f.Addf("is temporary, it belongs to one connection: create it without TEMPORARY")
 		return columns{}
 	default:
-		f.Add("is a %s: claims need a table of their own, set Table to another name", strings.ToLower(r.kind))
+		f.Addf("is a %s: claims need a table of their own, set Table to another name", strings.ToLower(r.kind))
 		return columns{}
 	}
 	if !strings.EqualFold(r.engine, "InnoDB") {
-		f.Add("has the engine %s, which undoes nothing: ALTER TABLE %s ENGINE = InnoDB", r.engine, r.name)
+		f.Addf("has the engine %s, which undoes nothing: ALTER TABLE %s ENGINE = InnoDB", r.engine, r.name)
 	}
 	if len(r.triggers) > 0 {
-		f.Add("has the trigger %s, which may change a claim or refuse it: DROP TRIGGER %s", strings.Join(r.triggers, ", "), quote(r.triggers[0]))
+		f.Addf("has the trigger %s, which may change a claim or refuse it: DROP TRIGGER %s", strings.Join(r.triggers, ", "), quote(r.triggers[0]))
 	}
 	if len(r.foreign) > 0 {
-		f.Add("has the foreign key %s, which may refuse a claim: ALTER TABLE %s DROP FOREIGN KEY %s", strings.Join(r.foreign, ", "), r.name, quote(r.foreign[0]))
+		f.Addf("has the foreign key %s, which may refuse a claim: ALTER TABLE %s DROP FOREIGN KEY %s", strings.Join(r.foreign, ", "), r.name, quote(r.foreign[0]))
 	}
 	cols := r.judgeColumns(f, t)
 	r.judgeKey(f)
@@ -51,13 +51,13 @@ func (r relation) judgeColumns(f *sqlstore.Faults, t *sqlstore.Table) (cols colu
 	for _, c := range r.columns {
 		if _, ok := known[c.name]; !ok {
 			if c.notNull && !c.def && !c.generated {
-				f.Add("column %s is NOT NULL without a default, so a claim cannot be inserted: give it a default, or make it NULL", c.name)
+				f.Addf("column %s is NOT NULL without a default, so a claim cannot be inserted: give it a default, or make it NULL", c.name)
 			}
 			continue
 		}
 		known[c.name] = true
 		if c.generated {
-			f.Add("column %s is generated, so a claim cannot be inserted: make it an ordinary column", c.name)
+			f.Addf("column %s is generated, so a claim cannot be inserted: make it an ordinary column", c.name)
 		}
 		switch c.name {
 		case "consumer_name":
@@ -69,14 +69,14 @@ func (r relation) judgeColumns(f *sqlstore.Faults, t *sqlstore.Table) (cols colu
 			cols.timestamp, cols.local = c.typ == "timestamp", c.typ == "datetime" && c.defaultsToNow
 		case "fingerprint":
 			if c.typ != "varbinary" || c.length < len(inbox.Fingerprint(nil)) {
-				f.Add("column fingerprint has type %s(%d): ALTER TABLE %s MODIFY fingerprint VARBINARY(255)", c.typ, c.length, r.name)
+				f.Addf("column fingerprint has type %s(%d): ALTER TABLE %s MODIFY fingerprint VARBINARY(255)", c.typ, c.length, r.name)
 			}
 			cols.fingerprint, t.Fingerprint = c.length, true
 		}
 	}
 	for _, c := range []string{"consumer_name", "message_key", "processed_at"} {
 		if !known[c] {
-			f.Add("has no column %s: set Table to another name, and ask this table through Config.Already", c)
+			f.Addf("has no column %s: set Table to another name, and ask this table through Config.Already", c)
 		}
 	}
 	return cols
@@ -87,26 +87,26 @@ func (r relation) judgeText(f *sqlstore.Faults, c column, length int) {
 	switch {
 	case c.typ == "varbinary", c.typ == "varchar" && slices.Contains(byteCollations, c.collation):
 		if c.length < length {
-			f.Add("column %s is too short for a key of %d bytes, it holds %d: %s", c.name, length, c.length, alter)
+			f.Addf("column %s is too short for a key of %d bytes, it holds %d: %s", c.name, length, c.length, alter)
 		}
 	case c.typ == "varchar":
-		f.Add("column %s has the collation %s, which folds case or ignores trailing blanks, or holds no emoji, so different keys look alike: %s", c.name, c.collation, alter)
+		f.Addf("column %s has the collation %s, which folds case or ignores trailing blanks, or holds no emoji, so different keys look alike: %s", c.name, c.collation, alter)
 	default:
-		f.Add("column %s has type %s, which does not compare byte by byte: %s", c.name, c.typ, alter)
+		f.Addf("column %s has type %s, which does not compare byte by byte: %s", c.name, c.typ, alter)
 	}
 	if !c.notNull {
-		f.Add("column %s may be NULL, and NULLs are never equal: %s", c.name, alter)
+		f.Addf("column %s may be NULL, and NULLs are never equal: %s", c.name, alter)
 	}
 }
 
 func (r relation) judgeTime(f *sqlstore.Faults, c column) {
 	switch {
 	case c.typ != "datetime" && c.typ != "timestamp":
-		f.Add("column processed_at has type %s: rename it, and ADD COLUMN processed_at DATETIME(6) NOT NULL", c.typ)
+		f.Addf("column processed_at has type %s: rename it, and ADD COLUMN processed_at DATETIME(6) NOT NULL", c.typ)
 	case c.onUpdate:
-		f.Add("column processed_at changes with every update: ALTER TABLE %s MODIFY processed_at DATETIME(6) NOT NULL", r.name)
+		f.Addf("column processed_at changes with every update: ALTER TABLE %s MODIFY processed_at DATETIME(6) NOT NULL", r.name)
 	case c.typ == "timestamp" && !c.defaultsToNow:
-		f.Add("column processed_at has no default: ALTER TABLE %s MODIFY processed_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)", r.name)
+		f.Addf("column processed_at has no default: ALTER TABLE %s MODIFY processed_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)", r.name)
 	}
 }
 
@@ -118,35 +118,35 @@ func (r relation) judgeKey(f *sqlstore.Faults) {
 		case slices.Equal(ix.columns, []string{"consumer_name", "message_key"}) && ix.whole:
 			found = true
 		case slices.Equal(ix.columns, []string{"consumer_name", "message_key"}):
-			f.Add("the unique key %s covers only the beginning of a column, so different keys look alike: ALTER TABLE %s DROP INDEX %s, ADD UNIQUE KEY (consumer_name, message_key)", ix.name, r.name, quote(ix.name))
+			f.Addf("the unique key %s covers only the beginning of a column, so different keys look alike: ALTER TABLE %s DROP INDEX %s, ADD UNIQUE KEY (consumer_name, message_key)", ix.name, r.name, quote(ix.name))
 			found = true
 		default:
-			f.Add("has another unique key, %s on (%s), so a claim may be refused that is not there: drop it", ix.name, strings.Join(ix.columns, ", "))
+			f.Addf("has another unique key, %s on (%s), so a claim may be refused that is not there: drop it", ix.name, strings.Join(ix.columns, ", "))
 		}
 	}
 	switch {
 	case found:
 	case r.partitioned:
-		f.Add("is partitioned, so its keys hold the partition's column and tell no duplicates: ALTER TABLE %s REMOVE PARTITIONING, and give it PRIMARY KEY (consumer_name, message_key)", r.name)
+		f.Addf("is partitioned, so its keys hold the partition's column and tell no duplicates: ALTER TABLE %s REMOVE PARTITIONING, and give it PRIMARY KEY (consumer_name, message_key)", r.name)
 	default:
-		f.Add("has no unique key on exactly (consumer_name, message_key), so it tells no duplicates: ALTER TABLE %s ADD PRIMARY KEY (consumer_name, message_key)", r.name)
+		f.Addf("has no unique key on exactly (consumer_name, message_key), so it tells no duplicates: ALTER TABLE %s ADD PRIMARY KEY (consumer_name, message_key)", r.name)
 	}
 }
 
 func (r relation) judgeRegistry(f *sqlstore.Faults) {
 	if r.kind != "BASE TABLE" || !strings.EqualFold(r.engine, "InnoDB") {
-		f.Add("is no InnoDB table: drop or rename it and call mysqlinbox.Migrate")
+		f.Addf("is no InnoDB table: drop or rename it and call mysqlinbox.Migrate")
 		return
 	}
 	for _, name := range []string{"name", "service", "queue", "key_rule", "mode", "horizon", "former_names"} {
 		if !slices.ContainsFunc(r.columns, func(c column) bool { return c.name == name }) {
-			f.Add("has no column %s: it is not the registry of mysqlinbox.Schema, drop or rename it and call mysqlinbox.Migrate", name)
+			f.Addf("has no column %s: it is not the registry of mysqlinbox.Schema, drop or rename it and call mysqlinbox.Migrate", name)
 		}
 	}
 	if !slices.ContainsFunc(r.columns, func(c column) bool { return c.name == "name" && c.typ == "varbinary" }) {
-		f.Add("column name does not compare byte by byte: ALTER TABLE %s MODIFY name VARBINARY(%d) NOT NULL", r.name, inbox.MaxConsumerBytes)
+		f.Addf("column name does not compare byte by byte: ALTER TABLE %s MODIFY name VARBINARY(%d) NOT NULL", r.name, inbox.MaxConsumerBytes)
 	}
 	if !slices.ContainsFunc(r.unique, func(ix index) bool { return slices.Equal(ix.columns, []string{"name"}) && ix.whole }) {
-		f.Add("has no unique key on name: ALTER TABLE %s ADD PRIMARY KEY (name)", r.name)
+		f.Addf("has no unique key on name: ALTER TABLE %s ADD PRIMARY KEY (name)", r.name)
 	}
 }

@@ -62,7 +62,7 @@ func txStatus(conn any) byte {
 	v := reflect.ValueOf(conn)
 	if isPQ(conn) {
 		if f := v.Elem().FieldByName("txnStatus"); f.IsValid() && f.CanUint() {
-			return byte(f.Uint())
+			return byte(f.Uint()) //nolint:gosec // it is one letter
 		}
 		return 0
 	}
@@ -81,7 +81,7 @@ func txStatus(conn any) byte {
 	if !st.IsValid() || !st.CanUint() {
 		return 0
 	}
-	return byte(st.Uint())
+	return byte(st.Uint()) //nolint:gosec // it is one letter
 }
 
 // result calls a method without arguments and with one result.

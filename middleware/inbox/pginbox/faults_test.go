@@ -62,6 +62,6 @@ func (p postgres) Restart(t *testing.T) {
 	p.server.Kill()
 	p.server.Start()
 	for p.db.PingContext(t.Context()) != nil && t.Context().Err() == nil {
-		// its own pool also has to notice
+		continue // its own pool also has to notice
 	}
 }

@@ -82,6 +82,6 @@ func (p postgres) Restart(t *testing.T) {
 	p.server.Start()
 	p.pool.Reset()
 	for p.pool.Ping(t.Context()) != nil && t.Context().Err() == nil {
-		// it takes connections, and yet may still recover
+		continue // it takes connections, and yet may still recover
 	}
 }

@@ -108,17 +108,17 @@ func strs(ctx context.Context, conn *sql.Conn, query, arg string) (out []string,
 func (t table) judge(f *sqlstore.Faults, names *sqlstore.Table) {
 	switch {
 	case t.kind != "table":
-		f.Add("is a %s: claims need a table of their own, set Table to another name", t.kind)
+		f.Addf("is a %s: claims need a table of their own, set Table to another name", t.kind)
 		return
 	case t.temp:
-		f.Add("is temporary, it belongs to one connection: create it without TEMP")
+		f.Addf("is temporary, it belongs to one connection: create it without TEMP")
 		return
 	case strings.HasPrefix(strings.ToUpper(t.sql), "CREATE VIRTUAL"):
-		f.Add("is a virtual table: claims need an ordinary one, set Table to another name")
+		f.Addf("is a virtual table: claims need an ordinary one, set Table to another name")
 		return
 	}
 	if len(t.triggers) > 0 {
-		f.Add("has the trigger %s, which may swallow a claim or change it: drop it", strings.Join(t.triggers, ", "))
+		f.Addf("has the trigger %s, which may swallow a claim or change it: drop it", strings.Join(t.triggers, ", "))
 	}
 	t.judgeColumns(f, names)
 	t.judgeKey(f)
@@ -131,19 +131,19 @@ func (t table) judgeColumns(f *sqlstore.Faults, names *sqlstore.Table) {
 		if _, ok := known[c.name]; ok {
 			known[c.name] = true
 		} else if c.notNull && !c.def {
-			f.Add("column %s is NOT NULL without a default, so a claim cannot be inserted: give it a default, or set Table to another name", c.name)
+			f.Addf("column %s is NOT NULL without a default, so a claim cannot be inserted: give it a default, or set Table to another name", c.name)
 		}
 		switch c.name {
 		case "consumer_name", "message_key":
 			if !c.notNull {
-				f.Add("column %s may be NULL: SQLite allows many NULLs in a key; copy into a table made by sqliteinbox.Schema", c.name)
+				f.Addf("column %s may be NULL: SQLite allows many NULLs in a key; copy into a table made by sqliteinbox.Schema", c.name)
 			}
 			if !textAffinity(c.typ) {
-				f.Add("column %s has type %q, which turns keys like 007 into numbers: use TEXT; copy into a table made by sqliteinbox.Schema", c.name, c.typ)
+				f.Addf("column %s has type %q, which turns keys like 007 into numbers: use TEXT; copy into a table made by sqliteinbox.Schema", c.name, c.typ)
 			}
 		case "processed_at":
 			if !c.def {
-				f.Add("column processed_at has no default: use DEFAULT CURRENT_TIMESTAMP; copy into a table made by sqliteinbox.Schema")
+				f.Addf("column processed_at has no default: use DEFAULT CURRENT_TIMESTAMP; copy into a table made by sqliteinbox.Schema")
 			}
 		case "fingerprint":
 			names.Fingerprint = true
@@ -151,7 +151,7 @@ func (t table) judgeColumns(f *sqlstore.Faults, names *sqlstore.Table) {
 	}
 	for _, c := range []string{"consumer_name", "message_key", "processed_at"} {
 		if !known[c] {
-			f.Add("has no column %s: set Table to another name, and ask this table through Config.Already", c)
+			f.Addf("has no column %s: set Table to another name, and ask this table through Config.Already", c)
 		}
 	}
 }
@@ -167,15 +167,15 @@ func (t table) judgeKey(f *sqlstore.Faults) {
 			found = true
 			for i, c := range ix.coll {
 				if c != "BINARY" {
-					f.Add("column %s is compared with collation %s, so different keys look alike: use BINARY; copy into a table made by sqliteinbox.Schema", ix.columns[i], c)
+					f.Addf("column %s is compared with collation %s, so different keys look alike: use BINARY; copy into a table made by sqliteinbox.Schema", ix.columns[i], c)
 				}
 			}
 		default:
-			f.Add("has another unique key on (%s), so a claim may be refused that is not there: drop it", strings.Join(ix.columns, ", "))
+			f.Addf("has another unique key on (%s), so a claim may be refused that is not there: drop it", strings.Join(ix.columns, ", "))
 		}
 	}
 	if !found {
-		f.Add("has no unique key on exactly (consumer_name, message_key): CREATE UNIQUE INDEX sekali_claim ON %s (consumer_name, message_key)", f.Table())
+		f.Addf("has no unique key on exactly (consumer_name, message_key): CREATE UNIQUE INDEX sekali_claim ON %s (consumer_name, message_key)", f.Table())
 	}
 }
 

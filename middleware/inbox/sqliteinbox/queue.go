@@ -35,8 +35,8 @@ func queueOf(file string) *queue {
 	if abs, err := filepath.Abs(file); err == nil {
 		file = abs
 	}
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
 	}
 	queues.mu.Lock()
 	defer queues.mu.Unlock()
@@ -89,7 +89,7 @@ func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.waits.Front(); e != nil {
-		close(q.waits.Remove(e).(chan struct{}))
+		close(q.waits.Remove(e).(chan struct{})) //nolint:forcetypeassert // nothing else is put in
 		return
 	}
 	q.busy = false

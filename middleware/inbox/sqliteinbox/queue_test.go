@@ -85,7 +85,8 @@ func TestQueueOfAFile(t *testing.T) {
 	if queueOf(file) != queueOf(filepath.Dir(file)+"/./a.db") {
 		t.Error("two queues for one file")
 	}
-	if queueOf(file) == queueOf(file+"2") || queueOf("") == queueOf("") {
+	unnamed := queueOf("")
+	if queueOf(file) == queueOf(file+"2") || unnamed == queueOf("") {
 		t.Error("one queue for two databases")
 	}
 }

@@ -11,8 +11,7 @@ import (
 // OpenError is what Open and Migrate return when the database did not answer
 // as it should. It states the likely fix and never shows a connection string.
 func OpenError(op string, d *Dialect, err error) error {
-	var bad *url.Error
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[*url.Error](err); ok {
 		return inbox.ConfigError(op, errors.New("the connection string is not a valid URL: escape special characters of the password (url.QueryEscape)"))
 	}
 	var told *inbox.Error
@@ -42,9 +41,9 @@ type Faults struct {
 // NewFaults of a table, as it is named in the sentences.
 func NewFaults(table string) *Faults { return &Faults{table: table} }
 
-// Add a fault: what is wrong, and what to do.
-func (f *Faults) Add(format string, args ...any) {
-	f.errs = append(f.errs, fmt.Errorf("table "+f.table+": "+format, args...))
+// Addf adds a fault: what is wrong, and what to do.
+func (f *Faults) Addf(format string, args ...any) {
+	f.errs = append(f.errs, fmt.Errorf("table %s: %w", f.table, fmt.Errorf(format, args...)))
 }
 
 // Err returns all faults at once, as class Config; nil when there are none.

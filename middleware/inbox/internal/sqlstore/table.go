@@ -32,7 +32,7 @@ func ParseTable(name string, quote func(string) string) (Table, error) {
 	if schema, rest, ok := strings.Cut(name, "."); ok {
 		t.Schema, t.Name = schema, rest
 	}
-	for _, part := range strings.Split(name, ".") {
+	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || !utf8.ValidString(part) || strings.ContainsRune(part, 0) {
 			return t, fmt.Errorf("Table is %q: give a name, or a schema and a name with a dot between", name)
 		}
