@@ -21,6 +21,7 @@ func TestOwnBroker(t *testing.T) {
 	t.Run("memory alarm", func(t *testing.T) { testAlarm(t, server) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, server) })
 	t.Run("refused login", func(t *testing.T) { testRefused(t, server) })
+	t.Run("TLS", func(t *testing.T) { testTLS(t, server) }) // the last: it ends the plain listener
 }
 
 func testAlarm(t *testing.T, server *testservices.Server) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -147,12 +148,27 @@ func (c *Connection) dial(ctx context.Context, d Direction) (*amqp.Connection, e
 	return conn, nil
 }
 
-var errRefused = errors.New("login refused")
+var (
+	errRefused     = errors.New("login refused")
+	errCertificate = errors.New("certificate refused")
+)
+
+// lasting tells whether what a dial failed on is of the configuration, and heals
+// by itself too rarely to be waited for at the start.
+func lasting(err error) bool { return errors.Is(err, errRefused) || errors.Is(err, errCertificate) }
 
 // hint adds the likely fix to what the handshake said.
 func hint(err error) error {
-	var ae *amqp.Error
-	if !errors.As(err, &ae) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%w: %w: check the broker's certificate, and ConnectionConfig.TLS.RootCAs or cacertfile in the URL", errCertificate, err)
+	}
+	// The alert is only told in words: with TLS 1.3 it comes when the handshake is
+	// over, to the client's reader.
+	if strings.Contains(err.Error(), "remote error: tls: ") {
+		return fmt.Errorf("%w: %w: the broker refuses the TLS handshake: check the client certificate in ConnectionConfig.TLS", errCertificate, err)
+	}
+	ae, ok := errors.AsType[*amqp.Error](err)
+	if !ok {
 		return err
 	}
 	switch ae.Code {

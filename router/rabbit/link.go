@@ -80,12 +80,11 @@ func (l *link) wait(ctx context.Context, ready func() bool) (*amqp.Connection, e
 			return l.conn, nil
 		}
 		changed, refused := l.changed, l.lastErr
-		if l.ever || !errors.Is(refused, errRefused) {
+		if l.ever || !lasting(refused) {
 			refused = nil
 		}
 		l.mu.Unlock()
 		if refused != nil {
-			// A wrong password at start heals by itself too rarely to wait for.
 			return nil, refused
 		}
 		select {
