@@ -103,6 +103,15 @@ func NewConnection(url string, c ConnectionConfig) (*Connection, error) {
 // Address is host:port/vhost, without user and password.
 func (c *Connection) Address() string { return c.addr }
 
+// vhost is the name of the virtual host.
+func (c *Connection) vhost() string {
+	uri, err := amqp.ParseURI(c.url)
+	if err != nil {
+		return "/" // cannot be: NewConnection has read it
+	}
+	return uri.Vhost
+}
+
 // Close closes both connections. What is not settled goes back to its queue.
 // It returns within a few seconds even when the broker does not answer.
 func (c *Connection) Close() error {

@@ -249,8 +249,12 @@ func isCode(err error, code int) bool {
 
 type serverVersion struct{ major, minor int }
 
-func versionOf(conn *amqp.Connection) (v serverVersion) {
+func versionOf(conn *amqp.Connection) serverVersion {
 	text, _ := conn.Properties["version"].(string)
+	return parseVersion(text)
+}
+
+func parseVersion(text string) (v serverVersion) {
 	parts := strings.SplitN(text, ".", 3)
 	v.major, _ = strconv.Atoi(parts[0])
 	if len(parts) > 1 {
