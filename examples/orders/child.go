@@ -18,8 +18,11 @@ import (
 // credentials in them, which arguments would show to every user of the machine.
 const childVariable = "SEKALI_ORDERS_CHILD"
 
-// producerRole is the role of the producer; every other role is a service.
-const producerRole = "producer"
+// Roles that are no service.
+const (
+	producerRole = "producer"
+	resenderRole = "resender"
+)
 
 // settings of a child.
 type settings struct {
@@ -28,7 +31,10 @@ type settings struct {
 	Database string `json:"database"`
 	Broker   string `json:"broker"`
 	Topic    string `json:"topic"`
-	From     int    `json:"from"` // the first order to send
+	From     int    `json:"from"`    // the first order to send
+	To       int    `json:"to"`      // resender: where it ends
+	Every    int    `json:"every"`   // resender: and how many it goes on each time
+	Release  string `json:"release"` // of a service
 	Verbose  bool   `json:"verbose"`
 }
 
@@ -73,6 +79,14 @@ func runChild(text string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel(errParentGone)
 	}()
+	switch {
+	case s.Role == resenderRole:
+		return resend(ctx, s, w)
+	case s.Release == byHand:
+		return serveByHand(ctx, s.Role, s, w)
+	case s.Release != "":
+		return serveAdopting(ctx, s.Role, s, w)
+	}
 	return serve(ctx, s.Role, s, w)
 }
 

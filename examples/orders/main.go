@@ -10,6 +10,11 @@
 //	scripts/services up && eval "$(scripts/services env)"
 //	go run ./examples/orders -messages 5000 -kill 10
 //
+// With -adopt the services begin with a hand-written table of handled events and
+// are switched to the inbox one process after the other, while orders flow,
+// processes are killed and orders of every phase are sent again (byhand.go,
+// adopting.go, adopt.go).
+//
 // It ends with 1 when an order was lost or took effect twice, or when fewer
 // processes were killed than asked for. What a service consists of is in
 // consumer.go; all the rest is the shop around it and its misfortunes.
@@ -39,6 +44,7 @@ func parent() int {
 	flag.IntVar(&o.kills, "kill", 5, "how many times to kill a consumer while it works")
 	flag.BoolVar(&o.restartBroker, "restart-broker", false, "restart RabbitMQ once, through scripts/services")
 	flag.BoolVar(&o.restartDB, "restart-db", false, "restart PostgreSQL once, through scripts/services")
+	flag.BoolVar(&o.adopt, "adopt", false, "begin with a hand-written table of handled events, and switch to the inbox under load")
 	flag.StringVar(&o.driver, "driver", "pq", "pq or pgx, both through database/sql")
 	flag.IntVar(&o.processes, "processes", 2, "how many processes each service has")
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "when to give up")
@@ -72,6 +78,7 @@ func parent() int {
 type options struct {
 	messages, kills, processes int
 	restartBroker, restartDB   bool
+	adopt                      bool
 	driver                     string
 	timeout                    time.Duration
 	verbose                    bool
@@ -83,6 +90,9 @@ var driverNames = map[string]string{"pq": "postgres", "pgx": "pgx"}
 
 // ordersAKill is the least work in which a process can be found at work.
 const ordersAKill = 20
+
+// ordersAStep is the least that flows during a step of the adoption.
+const ordersAStep = 10
 
 func (o options) check(args []string) error {
 	var errs []error
@@ -97,6 +107,12 @@ func (o options) check(args []string) error {
 	}
 	if o.messages < o.kills*ordersAKill {
 		errs = append(errs, fmt.Errorf("-messages is %d: %d kills need %d, or the work is over before", o.messages, o.kills, o.kills*ordersAKill))
+	}
+	if o.adopt && (o.restartBroker || o.restartDB) {
+		errs = append(errs, errors.New("-adopt goes without restarts: the hand-written services do not survive them"))
+	}
+	if o.adopt && o.messages < o.adoptSteps()*ordersAStep {
+		errs = append(errs, fmt.Errorf("-messages is %d: an adoption in %d steps needs %d", o.messages, o.adoptSteps(), o.adoptSteps()*ordersAStep))
 	}
 	return errors.Join(errs...)
 }

@@ -35,6 +35,20 @@ func TestEveryOrderTakesEffectOnceAlthoughProcessesAreKilled(t *testing.T) {
 	}
 }
 
+// Old and new processes run side by side, and none of what the old ones did is
+// done again.
+func TestHandWrittenServicesAreSwitchedUnderLoad(t *testing.T) {
+	testservices.Postgres(t)
+	testservices.RabbitMQ(t)
+	r, err := sell(t.Context(), options{messages: 400, kills: 5, processes: 2, driver: "pq", adopt: true, timeout: 110 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.holds() || r.Kills != 5 || r.Claims != 800 {
+		t.Errorf("an invariant is broken: %+v, %+v", r, r.Adoption)
+	}
+}
+
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	good := options{messages: 100, processes: 1, driver: "pq", timeout: time.Minute}
 	if err := good.check(nil); err != nil {
@@ -45,6 +59,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"no messages":         func(o *options) { o.messages = 0 },
 		"no processes":        func(o *options) { o.processes = 0 },
 		"too little for kill": func(o *options) { o.kills = 6 },
+		"too little to adopt": func(o *options) { o.adopt = true },
+		"adopt and restart":   func(o *options) { o.messages, o.adopt, o.restartDB = 1000, true, true },
 	} {
 		o := good
 		bad(&o)

@@ -37,8 +37,9 @@ type place struct {
 	db       *sql.DB
 }
 
-// newPlace makes the database. The queues are declared by the services.
-func newPlace(ctx context.Context, driver string) (*place, error) {
+// newPlace makes the database. The queues are declared by the services, unless
+// they were there before.
+func newPlace(ctx context.Context, driver string, adopt bool) (*place, error) {
 	p := &place{driver: driver, server: os.Getenv(postgresVariable), broker: os.Getenv(rabbitVariable)}
 	for variable, value := range map[string]string{postgresVariable: p.server, rabbitVariable: p.broker} {
 		if value == "" {
@@ -58,14 +59,15 @@ func newPlace(ctx context.Context, driver string) (*place, error) {
 	if err := p.onServer(ctx, "CREATE DATABASE "+p.name); err != nil {
 		return nil, fmt.Errorf("create a database on the server of %s: %w", postgresVariable, err)
 	}
-	if err := p.furnish(ctx); err != nil {
+	if err := p.furnish(ctx, adopt); err != nil {
 		return nil, errors.Join(err, p.clear(ctx))
 	}
 	return p, nil
 }
 
-// furnish makes the tables: ours by Migrate, and the shop's.
-func (p *place) furnish(ctx context.Context) error {
+// furnish makes the tables: ours by Migrate, and the shop's, with adopt also the
+// tables and queues that were there before the inbox.
+func (p *place) furnish(ctx context.Context, adopt bool) error {
 	var err error
 	if p.db, err = sql.Open(p.driver, p.database); err != nil {
 		return err
@@ -73,17 +75,33 @@ func (p *place) furnish(ctx context.Context) error {
 	if err := pginbox.Migrate(ctx, p.db, pginbox.Config{}); err != nil {
 		return err
 	}
-	for _, statement := range []string{
+	statements := []string{
 		"CREATE TABLE stock (item TEXT PRIMARY KEY, n INTEGER NOT NULL)",
 		// No key: a mail that is sent twice shall be seen, not refused.
 		"CREATE TABLE mails (order_id INTEGER NOT NULL, item TEXT NOT NULL)",
 		fmt.Sprintf("INSERT INTO stock SELECT 'item-' || lpad(i::text, 2, '0'), %d FROM generate_series(0, %d) AS i", startStock, items-1),
-	} {
+	}
+	if adopt {
+		for service := range handlers {
+			statements = append(statements, handledSchema(service))
+		}
+	}
+	for _, statement := range statements {
 		if _, err := p.db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("make the shop's tables: %w", err)
 		}
 	}
-	return nil
+	if !adopt {
+		return nil
+	}
+	return p.onBroker(func(ch *amqp.Channel) error {
+		for service := range handlers {
+			if err := declareByHand(ch, service, p.topic); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (p *place) onServer(ctx context.Context, statement string) error {
@@ -97,7 +115,9 @@ func (p *place) onServer(ctx context.Context, statement string) error {
 }
 
 // queue of a service.
-func (p *place) queue(service string) string { return rabbit.PubSub(service).Queue(p.topic) }
+func (p *place) queue(service string) string { return queueName(service, p.topic) }
+
+func queueName(service, topic string) string { return rabbit.PubSub(service).Queue(topic) }
 
 // queues of a service where orders may wait, without its DLQ.
 func (p *place) queues(service string) []string {

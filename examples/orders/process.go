@@ -15,9 +15,10 @@ import (
 // process is one child as its parent sees it. Its fields belong to the loop of
 // the parent.
 type process struct {
-	role  string
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
+	role    string
+	release string
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
 
 	ready    bool
 	worked   bool // has reported work since its start
@@ -25,6 +26,9 @@ type process struct {
 	stopping bool // asked to end
 	killed   bool // by us
 	ended    bool
+	enforces bool // has told that it does
+	// succeeded: it ended by itself and in good order.
+	succeeded bool
 	// sigkilled: its state says that it died of the SIGKILL that we sent.
 	sigkilled bool
 }
@@ -74,7 +78,7 @@ func (p *processes) start(s settings) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &process{role: s.Role, cmd: exec.Command(self)}
+	c := &process{role: s.Role, release: s.Release, cmd: exec.Command(self)}
 	c.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	c.cmd.SysProcAttr = dieWithParent()
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

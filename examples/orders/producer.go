@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,16 +29,11 @@ const resendAfter = 200 * time.Millisecond
 // where its parent last heard of it, and so sends orders again that the broker
 // has already.
 func produce(ctx context.Context, in io.Reader, s settings, w *watch) error {
-	conn, err := rabbit.NewConnection(s.Broker, rabbit.ConnectionConfig{ReconnectMax: time.Second})
+	pub, closePublisher, err := newPublisher(s)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
-	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Topics: rabbit.PubSub(""), Timeout: 5 * time.Second})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pub.Close() }() //nolint:contextcheck // it takes none
+	defer closePublisher() //nolint:contextcheck // it takes none
 
 	next := s.From
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -77,6 +74,48 @@ func produce(ctx context.Context, in io.Reader, s settings, w *watch) error {
 			return err
 		}
 		w.tell(fmt.Sprint(lineSent, " ", end))
+	}
+	return nil
+}
+
+func newPublisher(s settings) (*rabbit.Publisher, func(), error) {
+	conn, err := rabbit.NewConnection(s.Broker, rabbit.ConnectionConfig{ReconnectMax: time.Second})
+	if err != nil {
+		return nil, nil, err
+	}
+	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Topics: rabbit.PubSub(""), Timeout: 5 * time.Second})
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return pub, func() { _, _ = pub.Close(), conn.Close() }, nil
+}
+
+// spared: one of so many orders is left out of every sample, so that it comes
+// again only at the end, when nobody but the old table may know it.
+const spared = 7
+
+// resend publishes one more copy of some orders that were sent before.
+func resend(ctx context.Context, s settings, w *watch) error {
+	pub, closePublisher, err := newPublisher(s)
+	if err != nil {
+		return err
+	}
+	defer closePublisher() //nolint:contextcheck // it takes none
+	var msgs []*message.Message
+	for id := s.From; id < s.To; id += s.Every {
+		if s.Every > 1 && id%spared == 0 {
+			continue
+		}
+		msg, err := newMessage(newOrder(id))
+		if err != nil {
+			return err
+		}
+		msgs = append(msgs, msg)
+	}
+	for part := range slices.Chunk(msgs, batch) {
+		if err := send(ctx, pub, s.Topic, part, w); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ type report struct {
 	Seconds       float64  `json:"seconds"`
 	// Problems has a sentence for each thing that is not as it must be.
 	Problems []string `json:"problems"`
+	// Adoption is nil without -adopt.
+	Adoption *adoption `json:"adoption,omitempty"`
 
 	books []book
 }
@@ -49,6 +51,9 @@ func (r *report) judge(books []book, kills int) {
 	}
 	if r.DeadLetters > 0 {
 		r.problemf("%d dead letters", r.DeadLetters)
+	}
+	if r.Adoption != nil {
+		r.Problems = append(r.Problems, r.Adoption.problems()...)
 	}
 	if r.Kills < kills {
 		r.problemf("%d of %d kills", r.Kills, kills)
@@ -77,6 +82,13 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	line("kills", r.Kills, exact+"consumers that died of SIGKILL while they worked")
 	if r.ProducerKills > 0 {
 		line("producer kills", r.ProducerKills, exact+"it began again and resent")
+	}
+	if a := r.Adoption; a != nil {
+		line("by hand", a.ByHand, told+"; handled by the old release")
+		line("would skip", a.WouldSkip, told+"; copies that the inbox, observing, would have skipped as the old table did")
+		line("would lose", a.WouldLose, told+"; and that the old table did not know")
+		line("resent", a.Resent, told+"; between the steps")
+		line("enforced", fmt.Sprintf("%.1f s", a.Noticed), "after the switch of the row, by the last running process")
 	}
 	for _, name := range r.Restarts {
 		line("restarted", name, "")

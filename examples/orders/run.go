@@ -24,8 +24,9 @@ type run struct {
 
 	consumers []*process // the one that runs now, or ran last, in each place
 	producer  *process
-	sent      int // orders that the broker has confirmed, all copies of them
-	released  int // orders that the producer may send
+	resender  *process // with -adopt
+	sent      int      // orders that the broker has confirmed, all copies of them
+	released  int      // orders that the producer may send
 	heard     time.Time
 	again     []comeback
 	restarts  int // of servers, under way
@@ -60,7 +61,7 @@ func sell(ctx context.Context, o options) (r report, err error) {
 			return r, err
 		}
 	}
-	if s.place, err = newPlace(ctx, driverNames[o.driver]); err != nil {
+	if s.place, err = newPlace(ctx, driverNames[o.driver], o.adopt); err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.place.clear(ctx)) }()
@@ -70,6 +71,9 @@ func sell(ctx context.Context, o options) (r report, err error) {
 	defer s.killAll()
 
 	s.report = report{Driver: o.driver, Orders: o.messages, Restarts: []string{}, Problems: []string{}}
+	if o.adopt {
+		s.report.Adoption = &adoption{}
+	}
 	start := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%s are over", o.timeout))
 	defer cancel()
@@ -94,7 +98,11 @@ func sell(ctx context.Context, o options) (r report, err error) {
 func (r *run) trade(ctx context.Context) error {
 	for service := range handlers {
 		for range r.processes {
-			r.consumers = append(r.consumers, &process{role: service})
+			c := &process{role: service}
+			if r.options.adopt {
+				c.release = byHand
+			}
+			r.consumers = append(r.consumers, c)
 		}
 	}
 	if err := r.startConsumers(ctx); err != nil {
@@ -103,7 +111,11 @@ func (r *run) trade(ctx context.Context) error {
 	if err := r.startProducer(); err != nil {
 		return err
 	}
-	if err := r.disturb(ctx); err != nil {
+	story := r.disturb
+	if r.options.adopt {
+		story = r.adopt
+	}
+	if err := story(ctx); err != nil {
 		return err
 	}
 	return r.finish(ctx)
@@ -126,22 +138,22 @@ func (r *run) startConsumers(ctx context.Context) error {
 }
 
 func (r *run) startConsumer(i int) (err error) {
-	r.consumers[i], err = r.procs.start(r.settings(r.consumers[i].role))
+	r.consumers[i], err = r.procs.start(r.settings(r.consumers[i]))
 	return err
 }
 
 // startProducer starts one that knows only what was confirmed as a whole.
 func (r *run) startProducer() (err error) {
-	r.producer, err = r.procs.start(r.settings(producerRole))
+	r.producer, err = r.procs.start(r.settings(&process{role: producerRole}))
 	if err == nil && r.released > r.sent {
 		r.tellProducer()
 	}
 	return err
 }
 
-func (r *run) settings(role string) settings {
+func (r *run) settings(c *process) settings {
 	return settings{
-		Role: role, Driver: r.place.driver, Database: r.place.database, Broker: r.place.broker, Topic: r.place.topic,
+		Role: c.role, Release: c.release, Driver: r.place.driver, Database: r.place.database, Broker: r.place.broker, Topic: r.place.topic,
 		From: r.sent, Verbose: r.verbose,
 	}
 }
@@ -193,6 +205,9 @@ func (r *run) take(n news) error {
 	}
 	r.heard = time.Now()
 	word, rest, _ := strings.Cut(n.line, " ")
+	if r.report.Adoption != nil {
+		r.report.Adoption.take(word, n.from)
+	}
 	switch word {
 	case lineReady:
 		n.from.ready = true
@@ -201,6 +216,8 @@ func (r *run) take(n news) error {
 		r.report.Deliveries++
 	case lineSettled:
 		n.from.inFlight--
+	case lineEnforces:
+		n.from.enforces = true
 	case linePublished:
 		r.report.Published++
 	case lineSent:
@@ -222,7 +239,7 @@ func (r *run) take(n news) error {
 // ended starts a child again unless its end was asked for.
 func (r *run) ended(n news) error {
 	c := n.from
-	c.ended, c.sigkilled = true, c.killed && bySIGKILL(n.end)
+	c.ended, c.sigkilled, c.succeeded = true, c.killed && bySIGKILL(n.end), n.end.Success()
 	if c.stopping {
 		return nil
 	}
@@ -264,8 +281,10 @@ func (r *run) comeBack() error {
 func (r *run) killAll() {
 	r.again = nil
 	all := r.consumers
-	if r.producer != nil {
-		all = append([]*process{r.producer}, all...)
+	for _, c := range []*process{r.producer, r.resender} {
+		if c != nil {
+			all = append([]*process{c}, all...)
+		}
 	}
 	for _, c := range all {
 		if c.cmd == nil || c.ended {

@@ -29,6 +29,10 @@ const (
 	lineSettled   = "settled"   // and was settled
 	linePublished = "published" // the broker confirmed a message
 	lineSent      = "sent"      // and a number: all orders below it are confirmed
+
+	lineWouldSkip = "would-skip" // the inbox, observing, and so did the old table
+	lineWouldLose = "would-lose" // the inbox, observing, and the old table did not
+	lineEnforces  = "enforces"   // the inbox no longer observes only
 )
 
 func (w *watch) tell(line string) {
