@@ -3,9 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,11 +13,11 @@ import (
 	"github.com/sekali-mq/sekali/router/rabbit"
 )
 
-// Tests that stop the broker or raise its alarms have one of their own.
+// Tests that raise the broker's alarms or change its listeners have one of their
+// own. Kills of the broker are in internal/soak.
 func TestOwnBroker(t *testing.T) {
 	server := testservices.Start(t, "rabbitmq")
 	t.Run("memory alarm", func(t *testing.T) { testAlarm(t, server) })
-	t.Run("killed", func(t *testing.T) { testKilled(t, server) })
 	t.Run("refused login", func(t *testing.T) { testRefused(t, server) })
 	t.Run("TLS", func(t *testing.T) { testTLS(t, server) }) // the last: it ends the plain listener
 }
@@ -80,80 +78,6 @@ func testAlarm(t *testing.T, server *testservices.Server) {
 	if took := time.Since(start); took > 15*time.Second {
 		t.Errorf("close under the alarm took %s", took)
 	}
-}
-
-func testKilled(t *testing.T, server *testservices.Server) {
-	r := newRigAt(t, server.URL())
-	q := testservices.Name(t)
-	topology := &rabbit.Topology{RetrySteps: []time.Duration{}}
-	conn := r.connection(rabbit.ConnectionConfig{ReconnectMax: time.Second})
-	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Timeout: 20 * time.Second})
-	r.must(err)
-	defer func() { r.must(pub.Close()) }()
-	sub, err := rabbit.NewSubscriber(conn, rabbit.SubscriberConfig{Concurrency: 32, Topology: topology, Logger: r.log})
-	r.must(err)
-	msgs := r.subscribe(sub, q)
-
-	var mu sync.Mutex
-	got := map[string]int{}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for m := range msgs {
-			mu.Lock()
-			got[m.UUID]++
-			mu.Unlock()
-			m.Ack()
-		}
-	}()
-	killed := make(chan struct{})
-	unknown, n := 0, 0
-	round := func() {
-		batch := make([]*message.Message, 50)
-		for j := range batch {
-			batch[j] = message.NewMessage(fmt.Sprint(n+j), []byte("x"))
-		}
-		n += len(batch)
-		for len(batch) > 0 {
-			var again []*message.Message
-			for j, err := range pub.PublishEach(context.Background(), q, batch...) {
-				if err == nil {
-					continue
-				}
-				if !errors.Is(err, rabbit.ErrUnknown) && !errors.Is(err, rabbit.ErrNotSent) {
-					t.Fatalf("got %v", err)
-				}
-				unknown++
-				again = append(again, batch[j])
-			}
-			batch = again
-		}
-	}
-	for range 10 {
-		round()
-	}
-	go func() { defer close(killed); server.Kill(); server.Start() }()
-	for running := true; running; {
-		round()
-		select {
-		case <-killed:
-			running = false
-		default:
-		}
-	}
-	for range 10 {
-		round()
-	}
-	r.eventually("every confirmed message arrives", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == n })
-	copies := 0
-	mu.Lock()
-	for _, k := range got {
-		copies += k - 1
-	}
-	mu.Unlock()
-	t.Logf("%d messages, %d publishes of unknown outcome, %d copies delivered, stats %+v", n, unknown, copies, sub.Stats())
-	r.must(sub.Close())
-	<-done
 }
 
 func testRefused(t *testing.T, server *testservices.Server) {

@@ -3,8 +3,8 @@ package rabbit_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,9 +97,7 @@ func TestCheckNamesWhatLosesMessages(t *testing.T) {
 	quorum := amqp.Table{"x-queue-type": "quorum"}
 	with := func(more amqp.Table) amqp.Table {
 		t := amqp.Table{"x-queue-type": "quorum"}
-		for k, v := range more {
-			t[k] = v
-		}
+		maps.Copy(t, more)
 		return t
 	}
 	r := newRig(t)
@@ -195,9 +193,5 @@ func TestCheckTellsNoPassword(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("got %v", err)
 		}
-	}
-	b, err := json.Marshal(rabbit.Finding{Queue: "q", Severity: rabbit.Fault, Text: "t"})
-	if err != nil || !strings.Contains(string(b), "q") {
-		t.Errorf("a finding in JSON: %s, %v", b, err)
 	}
 }

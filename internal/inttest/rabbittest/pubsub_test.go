@@ -22,13 +22,14 @@ import (
 // the broker restarted under way.
 func TestWatermillSuite(t *testing.T) {
 	url, restart := restartable(t)
-	bed := suiteBed(url, rabbit.SubscriberConfig{Concurrency: 32})
+	bed := suiteBed(url, "quorum", rabbit.SubscriberConfig{Concurrency: 32})
 	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, RestartServiceCommand: restart}, ofGroup("test", bed), bed)
 }
 
-// And with one message at a time, which keeps the queue's order.
+// And with one message at a time, which keeps the queue's order, on classic
+// queues.
 func TestWatermillSuiteInOrder(t *testing.T) {
-	bed := suiteBed(testservices.NewVirtualHost(t), rabbit.SubscriberConfig{Concurrency: 1, Prefetch: 16})
+	bed := suiteBed(testservices.NewVirtualHost(t), "classic", rabbit.SubscriberConfig{Concurrency: 1, Prefetch: 16})
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, GuaranteedOrderWithSingleSubscriber: true,
 	}, ofGroup("test", bed), bed)
@@ -41,7 +42,7 @@ func ofGroup(group string, bed tests.ConsumerGroupPubSubConstructor) tests.PubSu
 // suiteBed gives each constructor call a connection of its own, as processes
 // have. The suite nacks some messages a hundred times: so there is no delivery
 // limit, and the pause before a return is short.
-func suiteBed(url string, c rabbit.SubscriberConfig) tests.ConsumerGroupPubSubConstructor {
+func suiteBed(url, queueType string, c rabbit.SubscriberConfig) tests.ConsumerGroupPubSubConstructor {
 	return func(t *testing.T, group string) (message.Publisher, message.Subscriber) {
 		conn, err := rabbit.NewConnection(url, rabbit.ConnectionConfig{ReconnectMax: time.Second})
 		if err != nil {
@@ -50,7 +51,7 @@ func suiteBed(url string, c rabbit.SubscriberConfig) tests.ConsumerGroupPubSubCo
 		t.Cleanup(func() { _ = conn.Close() })
 		c := c
 		c.Topics = rabbit.PubSub(group)
-		c.Topology = &rabbit.Topology{DeliveryLimit: -1, RetrySteps: []time.Duration{}, DeadLetterQueue: func(string) string { return "" }}
+		c.Topology = &rabbit.Topology{QueueType: queueType, DeliveryLimit: -1, RetrySteps: []time.Duration{}, DeadLetterQueue: func(string) string { return "" }}
 		c.RequeueMin, c.RequeueMax = time.Millisecond, 10*time.Millisecond
 		c.CloseTimeout = 5 * time.Second
 		pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Topics: c.Topics, Topology: c.Topology})
