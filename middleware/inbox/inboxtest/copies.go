@@ -200,9 +200,6 @@ func heldTooLongIsLater(h *test) {
 
 // A message with another key does not wait for a handler that is at work.
 func otherKeysDoNotWait(h *test) {
-	if h.s.c.OneWriter {
-		h.Skip("transactions take turns on this database")
-	}
 	first, release := h.hold(h.box, "k")
 	h.want(inbox.Processed, h.claim("other"), h.write("other"))
 	release(nil)

@@ -55,11 +55,9 @@ func handlerEndsTheRawTransaction(h *test) {
 	for _, commit := range []bool{true, false} {
 		for _, ret := range []error{nil, errors.New("no")} {
 			name := fmt.Sprintf("%v-%v", commit, ret == nil)
-			sqlTx := true
 			out, err := h.do(h.box, h.claim(name), func(ctx context.Context) error {
 				tx, err := inbox.SQLTx(ctx)
 				if err != nil {
-					sqlTx = false
 					return err
 				}
 				if err := h.write(name)(ctx); err != nil {
@@ -72,9 +70,6 @@ func handlerEndsTheRawTransaction(h *test) {
 				}
 				return errors.Join(err, ret)
 			})
-			if !sqlTx {
-				h.Skip("the store's transaction is not one of database/sql")
-			}
 			h.checkErr(out, err, inbox.ClassPermanent, inbox.ErrSplit)
 			h.after(name, commit)
 		}

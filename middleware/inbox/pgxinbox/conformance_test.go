@@ -42,6 +42,7 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 			return database(pool, url, mode, c)
 		},
 		FailedStatementDooms: true,
+		NoSQLTx:              true,
 		Refused:              refused,
 	})
 }
