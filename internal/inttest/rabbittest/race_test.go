@@ -1,0 +1,5 @@
+//go:build race
+
+package rabbittest
+
+func init() { raceDetector = true }
