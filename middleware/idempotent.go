@@ -35,6 +35,10 @@ type Config struct {
 	// Defaults to the queue where the subscriber tells it, else to the consumer's
 	// name.
 	Queue string
+	// Mode of the consumer's first registration: inbox.Observe only counts what
+	// inbox.Enforce would skip. Afterwards the mode in the consumer's row rules.
+	// Defaults to inbox.Enforce.
+	Mode inbox.Mode
 	// Fingerprint identifies the content of a message: the same key with another
 	// fingerprint is a Conflict. Defaults to the payload; a func that returns nil
 	// switches the comparison off.

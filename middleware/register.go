@@ -17,6 +17,7 @@ func (i *Idempotent) Register(ctx context.Context, queue string) error {
 		Name:    cmp.Or(i.config.Consumer, queue),
 		Queue:   cmp.Or(i.config.Queue, queue),
 		KeyRule: i.config.Key.String(),
+		Mode:    i.config.Mode,
 	})
 }
 
@@ -29,7 +30,7 @@ func (i *Idempotent) Plugin(r *message.Router) error {
 	switch {
 	case i.config.ConsumerIsHandler:
 		for name := range r.Handlers() {
-			if err := i.inbox.Register(ctx, inbox.Consumer{Name: name, Queue: name, KeyRule: i.config.Key.String()}); err != nil {
+			if err := i.inbox.Register(ctx, inbox.Consumer{Name: name, Queue: name, KeyRule: i.config.Key.String(), Mode: i.config.Mode}); err != nil {
 				return err
 			}
 		}

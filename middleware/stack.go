@@ -176,8 +176,7 @@ func (d *delivery) describe() settle.Delivery {
 		// Each run says so again; the handler is what they have in common.
 		consumer = message.HandlerNameFromCtx(d.msg.Context())
 	}
-	attempts, first := letter.Before(d.msg.Metadata)
-	return settle.Delivery{Consumer: consumer, Attempts: attempts, FirstFailure: first, Run: d.run}
+	return settle.Delivery{Consumer: consumer, Before: letter.Before(d.msg.Metadata), Run: d.run}
 }
 
 func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) {

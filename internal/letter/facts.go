@@ -11,6 +11,8 @@ import (
 type Facts struct {
 	// Attempts that failed so far.
 	Attempts int
+	// Waits in a row so far.
+	Waits int
 	// FirstFailure of the message; zero when no attempt failed.
 	FirstFailure time.Time
 	// Queue, Exchange and RoutingKey the message first came by, see
@@ -33,11 +35,14 @@ type Facts struct {
 // an earlier retry or death.
 func (f Facts) Write(headers map[string]string) {
 	for _, name := range []string{
-		HeaderAttempt, HeaderFirstFailure, HeaderReason, HeaderConsumer, HeaderLetterKey, HeaderFingerprint, HeaderClaimedAt,
+		HeaderAttempt, HeaderWaits, HeaderFirstFailure, HeaderReason, HeaderConsumer, HeaderLetterKey, HeaderFingerprint, HeaderClaimedAt,
 	} {
 		delete(headers, name)
 	}
 	headers[HeaderAttempt] = strconv.Itoa(f.Attempts)
+	if f.Waits > 0 {
+		headers[HeaderWaits] = strconv.Itoa(f.Waits)
+	}
 	setTime(headers, HeaderFirstFailure, f.FirstFailure)
 	headers[HeaderQueue], headers[HeaderExchange], headers[HeaderRoutingKey] = f.Queue, f.Exchange, f.RoutingKey
 	if f.Reason == nil {
@@ -62,17 +67,27 @@ func setTime(headers map[string]string, name string, at time.Time) {
 	}
 }
 
+// maxCount bounds the counts that are read from headers, which anybody can
+// write: arithmetic with them must not overflow.
+const maxCount = 1 << 20
+
 // Before reads how often earlier deliveries of a message were tried, and since
-// when, from its text headers. A message that bears a reason is a letter that
-// somebody put back, by whatever means: it begins anew, or it would die of its
-// old attempts.
-func Before(headers map[string]string) (attempts int, firstFailure time.Time) {
+// when, from its text headers: Attempts, Waits and FirstFailure. A message that
+// bears a reason is a letter that somebody put back, by whatever means: it begins
+// anew, or it would die of its old attempts.
+func Before(headers map[string]string) (f Facts) {
 	if headers[HeaderReason] != "" {
-		return 0, time.Time{}
+		return f
 	}
-	if n, err := strconv.Atoi(headers[HeaderAttempt]); err == nil && n > 0 {
-		attempts = n
+	f.Attempts, f.Waits = count(headers[HeaderAttempt]), count(headers[HeaderWaits])
+	f.FirstFailure, _ = time.Parse(time.RFC3339Nano, headers[HeaderFirstFailure])
+	return f
+}
+
+func count(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
 	}
-	firstFailure, _ = time.Parse(time.RFC3339Nano, headers[HeaderFirstFailure])
-	return attempts, firstFailure
+	return max(0, min(n, maxCount))
 }

@@ -8,6 +8,9 @@ const Prefix = "sekali-"
 const (
 	// HeaderAttempt is the number of attempts that failed so far, in decimal.
 	HeaderAttempt = Prefix + "attempt"
+	// HeaderWaits is the number of delayed waits in a row so far, in decimal. A wait
+	// is no attempt: the database undid the run, or another one held the claim.
+	HeaderWaits = Prefix + "waits"
 	// HeaderFirstFailure is the time of the first failed attempt, RFC 3339 in UTC.
 	HeaderFirstFailure = Prefix + "first-failure"
 	// HeaderClaimedAt is the database's time at which a failed attempt held the

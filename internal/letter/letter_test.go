@@ -121,10 +121,10 @@ func TestOriginIsWhereItFirstCameFrom(t *testing.T) {
 func TestFactsReadBackAndALetterBeginsAnew(t *testing.T) {
 	at := time.Date(2026, 7, 1, 10, 0, 0, 500, time.UTC)
 	h := map[string]string{letter.HeaderReason: "old", letter.HeaderLetterKey: "old", "colour": "red"}
-	f := letter.Facts{Attempts: 3, FirstFailure: at, Queue: "q", Exchange: "", RoutingKey: "k", Consumer: "c", Key: "key"}
+	f := letter.Facts{Attempts: 3, Waits: 2, FirstFailure: at, Queue: "q", Exchange: "", RoutingKey: "k", Consumer: "c", Key: "key"}
 	f.Write(h)
-	if n, first := letter.Before(h); n != 3 || !first.Equal(at) {
-		t.Errorf("read back %d, %s", n, first)
+	if b := letter.Before(h); b.Attempts != 3 || b.Waits != 2 || !b.FirstFailure.Equal(at) {
+		t.Errorf("read back %+v", b)
 	}
 	if h[letter.HeaderReason] != "" || h[letter.HeaderLetterKey] != "" || h["colour"] != "red" {
 		t.Errorf("a retry bears %v", h)
@@ -134,7 +134,17 @@ func TestFactsReadBackAndALetterBeginsAnew(t *testing.T) {
 	if h[letter.HeaderReason] != "why" || h[letter.HeaderFingerprint] != "01ab" || h[letter.HeaderLetterKey] != "key" || h[letter.HeaderConsumer] != "c" {
 		t.Errorf("a letter bears %v", h)
 	}
-	if n, first := letter.Before(h); n != 0 || !first.IsZero() {
-		t.Errorf("a letter that was put back begins with %d, %s", n, first)
+	if b := letter.Before(h); b.Attempts != 0 || b.Waits != 0 || !b.FirstFailure.IsZero() {
+		t.Errorf("a letter that was put back begins with %+v", b)
+	}
+}
+
+// Anybody can write headers: counts that no consumer wrote must do no harm.
+func TestForgedCountsAreClamped(t *testing.T) {
+	for _, text := range []string{"9223372036854775807", "-1", "-9223372036854775808", "99999999999999999999", "x", ""} {
+		b := letter.Before(map[string]string{letter.HeaderAttempt: text, letter.HeaderWaits: text})
+		if b.Attempts < 0 || b.Attempts > 1<<20 || b.Waits != b.Attempts {
+			t.Errorf("%q read as %+v", text, b)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 const (
 	publishFirst = 200 * time.Millisecond
 	publishLimit = 5 * time.Second
+
+	// delayTries to publish a delayed retry before the message becomes a letter.
+	delayTries = 5
 )
 
 // Exits are the ways on which a message leaves its queue otherwise than acked.
@@ -43,22 +47,23 @@ func (v Verdict) CarryOut(ctx, waiting context.Context, claim inbox.Claim, origi
 	case inbox.Ack:
 		return true
 	case inbox.Delay:
-		facts.Reason = nil
-		return e.persist(ctx, waiting, "delayed retry", func(ctx context.Context) error {
-			wait, err := e.Delay(ctx, facts, v.Wait)
+		retry := facts
+		retry.Reason = nil
+		err := e.persist(ctx, waiting, "delayed retry", delayTries, func(ctx context.Context) error {
+			wait, err := e.Delay(ctx, retry, v.Wait)
 			if err == nil {
 				e.Log.Info("message will be tried again", "wait", wait, "err", v.Reason)
 			}
 			return err
 		})
+		if err == nil || waiting.Err() != nil {
+			return err == nil
+		}
+		// The retry queue is gone or full. The message would keep its place for ever.
+		facts.Reason = fmt.Errorf("no delayed retry (%w): %w", err, v.Reason)
+		return e.letter(ctx, waiting, facts)
 	case inbox.DeadLetter:
-		return e.persist(ctx, waiting, "letter", func(ctx context.Context) error {
-			err := e.Letter(ctx, facts)
-			if err == nil {
-				e.Log.Error("message became a letter", "queue", facts.Queue, "err", v.Reason)
-			}
-			return err
-		})
+		return e.letter(ctx, waiting, facts)
 	case inbox.Requeue, inbox.Retry, inbox.Hold:
 	}
 	e.Log.Debug("message goes back", "err", v.Reason)
@@ -66,7 +71,7 @@ func (v Verdict) CarryOut(ctx, waiting context.Context, claim inbox.Claim, origi
 }
 
 func (v Verdict) facts(claim inbox.Claim, f letter.Facts) letter.Facts {
-	f.Attempts, f.FirstFailure, f.Reason = v.Attempts, v.FirstFailure, v.Reason
+	f.Attempts, f.Waits, f.FirstFailure, f.Reason = v.Attempts, v.Waits, v.FirstFailure, v.Reason
 	f.Consumer, f.Fingerprint = claim.Consumer, claim.Fingerprint
 	if claim.Key != "" {
 		f.Key = inbox.StoredKey(claim.Key)
@@ -77,22 +82,34 @@ func (v Verdict) facts(claim inbox.Claim, f letter.Facts) letter.Facts {
 	return f
 }
 
+func (e Exits) letter(ctx, waiting context.Context, facts letter.Facts) (ack bool) {
+	return nil == e.persist(ctx, waiting, "letter", 0, func(ctx context.Context) error {
+		err := e.Letter(ctx, facts)
+		if err == nil {
+			e.Log.Error("message became a letter", "queue", facts.Queue, "err", facts.Reason)
+		}
+		return err
+	})
+}
+
 // persist repeats a publish until it is confirmed. Running the handler again
 // would not help, so the message is kept meanwhile; only a shutdown gives it
 // back. The first try is made in any case, with a context of its own: a message
 // that died while the service goes down is a letter all the same.
-func (e Exits) persist(ctx, waiting context.Context, what string, publish func(ctx context.Context) error) bool {
+//
+// After that many tries (0: no bound) or at a shutdown it returns the last error.
+func (e Exits) persist(ctx, waiting context.Context, what string, tries int, publish func(ctx context.Context) error) error {
 	waits := backoff.New(publishFirst, publishLimit)
 	for try := 1; ; try++ {
 		pctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Timeout)
 		err := publish(pctx)
 		cancel()
 		if err == nil {
-			return true
+			return nil
 		}
 		e.Log.Error(what+" could not be published, the message is kept", "try", try, "err", err)
-		if backoff.Sleep(waiting, waits.Next()) != nil {
-			return false
+		if try == tries || backoff.Sleep(waiting, waits.Next()) != nil {
+			return err
 		}
 	}
 }

@@ -26,6 +26,7 @@ type gate struct {
 	since  time.Time
 	probes *backoff.Backoff
 	deaths int // letters in a row, see breakerDeaths
+	lives  int // messages that were processed
 }
 
 func newGate() *gate {
@@ -119,6 +120,14 @@ func (g *gate) alive() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.deaths = 0
+	g.lives++
+}
+
+// lived counts the messages that were processed.
+func (g *gate) lived() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lives
 }
 
 // broken reports whether the breaker keeps the gate held.

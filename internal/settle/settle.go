@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sekali-mq/sekali/internal/backoff"
+	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -60,6 +61,8 @@ type Verdict struct {
 	Reason error
 	// Attempts made so far, over all deliveries.
 	Attempts int
+	// Waits that were delayed, in a row so far.
+	Waits int
 	// FirstFailure of the message; zero when no run failed.
 	FirstFailure time.Time
 }
@@ -68,10 +71,8 @@ type Verdict struct {
 type Delivery struct {
 	// Consumer whose deliveries are held together.
 	Consumer string
-	// Attempts made before this delivery.
-	Attempts int
-	// FirstFailure before this delivery; zero when there was none.
-	FirstFailure time.Time
+	// Before is what earlier deliveries came to, see letter.Before.
+	Before letter.Facts
 	// Run runs the whole transaction once. A panic becomes a *PanicError; if it
 	// leaves its goroutine the caller goes on with Left.
 	Run func(ctx context.Context, attempt int) (inbox.Outcome, error)
@@ -81,7 +82,9 @@ type Delivery struct {
 // handler: it ends when the consumer shuts down, and then no new run is begun
 // and the verdict is Requeue.
 func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
-	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{Attempts: d.Attempts, FirstFailure: d.FirstFailure}}
+	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{
+		Attempts: d.Before.Attempts, Waits: d.Before.Waits, FirstFailure: d.Before.FirstFailure,
+	}}
 	return r.settle(ctx)
 }
 
@@ -89,7 +92,7 @@ func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
 // failed attempt that cannot be repeated in place.
 func (s *Settler) Left(d Delivery, attempt int) Verdict {
 	dec := inbox.Decide(inbox.Run{Outcome: inbox.Failed, Err: errLeft, Attempt: attempt, Final: true}, s.policy)
-	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: d.FirstFailure}
+	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: d.Before.FirstFailure}
 	if v.FirstFailure.IsZero() {
 		v.FirstFailure = time.Now()
 	}
@@ -127,6 +130,8 @@ type round struct {
 	gate     *gate
 	leader   bool
 	verdict  Verdict
+	probes   *backoff.Backoff // of a message that is held by itself
+	lives    int              // of the consumer, when that began
 }
 
 func (r *round) settle(ctx context.Context) Verdict {
@@ -142,18 +147,17 @@ func (r *round) settle(ctx context.Context) Verdict {
 	start := time.Now()
 	for {
 		if held, err := r.enter(ctx, patience.C); err != nil {
-			r.verdict.Action, r.verdict.Reason = inbox.Requeue, err
-			return r.verdict
+			return r.giveUpHolding(err)
 		} else if held {
 			start = time.Now() // what was held does not count as spent
 		}
 		attempt := r.verdict.Attempts + 1
 		out, err := r.run(ctx, attempt)
-		dec := inbox.Decide(inbox.Run{
+		dec := r.decide(inbox.Run{
 			Outcome: out, Err: err, Attempt: attempt,
-			Spent: time.Since(start), Backoff: waits.Next(), Waited: r.waited(),
-		}, r.settler.policy)
-		r.note(dec, err)
+			Spent: time.Since(start), Backoff: waits.Next(), Waits: r.verdict.Waits,
+		})
+		r.note(dec, out, err)
 		switch dec.Action {
 		case inbox.Retry:
 			if err := backoff.Sleep(ctx, dec.Wait); err != nil {
@@ -161,12 +165,54 @@ func (r *round) settle(ctx context.Context) Verdict {
 				return r.verdict
 			}
 		case inbox.Hold:
-			r.hold(err)
+			if err := r.hold(ctx, patience.C, err); err != nil {
+				return r.giveUpHolding(err)
+			}
 		case inbox.Ack, inbox.Delay, inbox.DeadLetter, inbox.Requeue:
 			r.verdict.Action, r.verdict.Wait = dec.Action, dec.Wait
 			return r.verdict
 		}
 	}
+}
+
+// decide is inbox.Decide, with one thing that only the consumer as a whole can
+// tell: whether a wrong set-up is everybody's. A message that got its claim and
+// then failed for its set-up, while others get through, has that fault alone.
+func (r *round) decide(run inbox.Run) inbox.Decision {
+	dec := inbox.Decide(run, r.settler.policy)
+	if dec.Action != inbox.Hold || !own(run.Err) {
+		r.probes = nil
+		return dec
+	}
+	if lives := r.gate.lived(); r.probes == nil {
+		r.probes, r.lives = backoff.New(probeFirst, probeLimit), lives
+	} else if lives > r.lives {
+		run.Err = plain{run.Err}
+		return inbox.Decide(run, r.settler.policy)
+	}
+	return dec
+}
+
+// own tells an error that came after the claim.
+func own(err error) bool {
+	e, ok := errors.AsType[*inbox.Error](err)
+	return ok && e.Claimed
+}
+
+// plain hides the class of an error, and keeps what it is.
+type plain struct{ err error }
+
+func (p plain) Error() string { return p.err.Error() }
+
+// giveUpHolding gives the delivery back. Where there is delayed retry it goes
+// there: a return would count against the broker's delivery limit, and an outage
+// must make no letters.
+func (r *round) giveUpHolding(err error) Verdict {
+	r.verdict.Action, r.verdict.Reason = inbox.Requeue, err
+	if delays := r.settler.policy.Delays; errors.Is(err, errHeldTooLong) && len(delays) > 0 {
+		r.verdict.Action, r.verdict.Wait = inbox.Delay, delays[0]
+	}
+	return r.verdict
 }
 
 // PanicError is the error of a handler that panicked. Its text leaves the stack
@@ -180,7 +226,8 @@ type PanicError struct {
 func (p *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v", p.Value) }
 
 // run turns a panic into an error, outside of the claim, which is rolled back
-// by then.
+// by then. A leader that gets its claim lets the others through at once: its
+// handler may take long.
 func (r *round) run(ctx context.Context, attempt int) (out inbox.Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil { // nil for a Goexit, which goes on
@@ -189,7 +236,23 @@ func (r *round) run(ctx context.Context, attempt int) (out inbox.Outcome, err er
 			out, err = inbox.Failed, p
 		}
 	}()
-	return r.delivery.Run(inbox.WithAttempt(ctx, attempt), attempt)
+	ctx = inbox.WithAttempt(ctx, attempt)
+	if r.leader {
+		ctx = inbox.WithClaimed(ctx, r.lead)
+	}
+	return r.delivery.Run(ctx, attempt)
+}
+
+// lead opens the gate, unless the breaker keeps it: that one wants a message to
+// get through as a whole.
+func (r *round) lead() {
+	if !r.leader || r.gate.broken() {
+		return
+	}
+	r.leader = false
+	held := r.gate.open()
+	r.gate.stepDown()
+	r.settler.log.Info("consumer goes on", "consumer", r.delivery.Consumer, "held", held.Round(time.Millisecond))
 }
 
 // enter passes the gate, unless this delivery leads already.
@@ -209,19 +272,16 @@ func (r *round) enter(ctx context.Context, patience <-chan time.Time) (held bool
 	return r.leader, err
 }
 
-func (r *round) waited() time.Duration {
-	if r.verdict.FirstFailure.IsZero() {
-		return 0
-	}
-	return time.Since(r.verdict.FirstFailure)
-}
-
 // note keeps the books of the delivery and of the gate after a run.
-func (r *round) note(dec inbox.Decision, err error) {
+func (r *round) note(dec inbox.Decision, out inbox.Outcome, err error) {
 	v := &r.verdict
 	v.Reason = err
 	if dec.Attempt {
 		v.Attempts++
+		v.Waits = 0
+	}
+	if dec.Waited {
+		v.Waits++
 	}
 	if err != nil && v.FirstFailure.IsZero() {
 		v.FirstFailure = time.Now()
@@ -231,30 +291,46 @@ func (r *round) note(dec inbox.Decision, err error) {
 		return
 	case inbox.DeadLetter:
 		v.Reason = dec.Reason
-		r.settler.died(r.gate, r.delivery.Consumer)
+		// A message without a key and a conflict are the producer's fault and tell
+		// nothing of this consumer.
+		if dec.Attempt && !errors.Is(err, inbox.ErrNoKey) {
+			r.settler.died(r.gate, r.delivery.Consumer)
+		}
 	case inbox.Ack:
-		r.gate.alive()
+		if out == inbox.Processed {
+			r.gate.alive()
+		}
 	case inbox.Retry, inbox.Delay, inbox.Requeue:
 	}
-	// Whatever a leader's run came to, it got through to the handler; only a
-	// breaker wants more than that, and a cancelled run proves nothing.
-	if !r.leader || r.gate.broken() || inbox.ClassOf(err) == inbox.ClassCancelled {
-		return
+	// Whatever a leader's run came to, it got through to a decision of its own; a
+	// cancelled one proves nothing.
+	if r.leader && inbox.ClassOf(err) != inbox.ClassCancelled {
+		r.lead()
 	}
-	r.leader = false
-	held := r.gate.open()
-	r.gate.stepDown()
-	r.settler.log.Info("consumer goes on", "consumer", r.delivery.Consumer, "held", held.Round(time.Millisecond))
 }
 
-// hold closes the gate, and says why if it was open.
-func (r *round) hold(err error) {
-	if !r.gate.hold() {
-		return
-	}
+// hold keeps the delivery. An error from before the claim closes the gate to
+// all; one from after it concerns this message first: it waits by itself, and
+// whether others get through decides what it is.
+func (r *round) hold(ctx context.Context, patience <-chan time.Time, err error) error {
 	text := "consumer is held: the database does not take its work; it goes on by itself"
 	if inbox.ClassOf(err) == inbox.ClassConfig {
 		text = "consumer is held: its set-up is wrong; nothing is lost, it goes on when this is mended"
 	}
-	r.settler.log.Error(text, "consumer", r.delivery.Consumer, "err", err)
+	if !own(err) {
+		if r.gate.hold() {
+			r.settler.log.Error(text, "consumer", r.delivery.Consumer, "err", err)
+		}
+		return nil
+	}
+	if r.leader {
+		r.lead()
+	}
+	r.settler.log.Error("message is held: its set-up is wrong, or the consumer's; nothing is lost", "consumer", r.delivery.Consumer, "err", err)
+	select {
+	case <-patience:
+		return errHeldTooLong
+	default:
+		return backoff.Sleep(ctx, r.probes.Next())
+	}
 }

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -54,7 +56,7 @@ func TestPlainErrorBecomesLetterWithinInPlaceBound(t *testing.T) {
 
 // Attempts of earlier deliveries count.
 func TestAttemptsAreBoundedOverDeliveries(t *testing.T) {
-	v := New(inbox.DefaultPolicy(), nil).Settle(t.Context(), Delivery{Consumer: "c", Attempts: 9, Run: run(func(attempt int) (inbox.Outcome, error) {
+	v := New(inbox.DefaultPolicy(), nil).Settle(t.Context(), Delivery{Consumer: "c", Before: letter.Facts{Attempts: 9}, Run: run(func(attempt int) (inbox.Outcome, error) {
 		if attempt != 10 {
 			t.Errorf("attempt %d", attempt)
 		}
@@ -258,4 +260,156 @@ func TestShutdownRequeues(t *testing.T) {
 			})
 		})
 	}
+}
+
+var (
+	errOwnConfig = &inbox.Error{Op: "handle", Class: inbox.ClassConfig, Claimed: true, Err: errors.New("no such column")}
+	errOwnLost   = &inbox.Error{Op: "commit", Class: inbox.ClassDown, Claimed: true, Err: errors.New("bad connection")}
+)
+
+// A mistake in the SQL of one message's handler stops nobody else, and once
+// others got through it is that message's own fault.
+func TestSetUpErrorOfOneMessageStopsNobody(t *testing.T) {
+	for name, bad := range map[string]error{"set-up": errOwnConfig, "lost connection": errOwnLost} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(inbox.DefaultPolicy(), nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan Verdict, 1)
+				go func() {
+					done <- s.Settle(ctx, Delivery{Consumer: "c", Run: run(func(int) (inbox.Outcome, error) { return inbox.Failed, bad })})
+				}()
+				synctest.Wait()
+				start := time.Now()
+				for range 20 {
+					if v := s.Settle(t.Context(), Delivery{Consumer: "c", Run: run(func(int) (inbox.Outcome, error) { return inbox.Processed, nil })}); v.Action != inbox.Ack {
+						t.Fatalf("verdict %+v", v)
+					}
+				}
+				if waited := time.Since(start); waited != 0 {
+					t.Errorf("good messages waited %s", waited)
+				}
+				v := <-done
+				if want := map[string]inbox.Action{"set-up": inbox.DeadLetter, "lost connection": inbox.Requeue}[name]; v.Action != want {
+					t.Errorf("verdict %+v, want %s", v, want)
+				}
+				if spent := time.Since(start); spent > time.Minute {
+					t.Errorf("decided after %s", spent)
+				}
+			})
+		})
+	}
+}
+
+// While nobody gets through, a wrong set-up makes no letters.
+func TestSetUpErrorOfAllIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(inbox.DefaultPolicy(), nil)
+		mended := time.Now().Add(10 * time.Minute)
+		var calls atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				v := s.Settle(t.Context(), Delivery{Consumer: "c", Run: run(func(int) (inbox.Outcome, error) {
+					calls.Add(1)
+					if time.Now().Before(mended) {
+						return inbox.Failed, errOwnConfig
+					}
+					return inbox.Processed, nil
+				})})
+				if v.Action != inbox.Ack || v.Attempts != 0 {
+					t.Errorf("verdict %+v", v)
+				}
+			})
+		}
+		wg.Wait()
+		if n := calls.Load(); n > 8*600 {
+			t.Errorf("%d runs in ten minutes", n)
+		}
+	})
+}
+
+// A leader that has got its claim lets the others through, however long its
+// handler takes.
+func TestSlowLeaderHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(inbox.DefaultPolicy(), nil)
+		var down atomic.Bool
+		down.Store(true)
+		start := time.Now()
+		var wg sync.WaitGroup
+		var slow atomic.Bool
+		for range 6 {
+			wg.Go(func() {
+				s.Settle(t.Context(), Delivery{Consumer: "c", Run: func(ctx context.Context, _ int) (inbox.Outcome, error) {
+					if down.Load() {
+						return inbox.Failed, errDown
+					}
+					inbox.Claimed(ctx)
+					if slow.CompareAndSwap(false, true) {
+						<-time.After(time.Hour)
+					} else if waited := time.Since(start); waited > 2*time.Minute {
+						t.Errorf("waited %s behind the leader", waited)
+					}
+					return inbox.Processed, nil
+				}})
+			})
+		}
+		<-time.After(time.Minute)
+		down.Store(false)
+		wg.Wait()
+	})
+}
+
+// What a delivery was held for too long goes to the delayed retry: a return
+// would count against the broker's delivery limit, and so an outage would make
+// letters.
+func TestHoldEndsInDelayedRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := inbox.DefaultPolicy()
+		p.Delays = []time.Duration{5 * time.Second}
+		v := New(p, nil).Settle(t.Context(), Delivery{Consumer: "c", Before: letter.Facts{Waits: 3}, Run: run(func(int) (inbox.Outcome, error) { return inbox.Failed, errDown })})
+		if v.Action != inbox.Delay || v.Wait != 5*time.Second || v.Attempts != 0 || v.Waits != 3 {
+			t.Errorf("verdict %+v", v)
+		}
+	})
+}
+
+// The breaker counts failures of the handler only: messages without a key and
+// conflicts tell nothing of it.
+func TestBreakerCountsHandlersOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(inbox.DefaultPolicy(), nil)
+		start := time.Now()
+		for i := range 5 * breakerDeaths {
+			s.Settle(t.Context(), Delivery{Consumer: "c", Run: run(func(int) (inbox.Outcome, error) {
+				if i%2 == 0 {
+					return inbox.Failed, inbox.Permanent(inbox.ErrNoKey)
+				}
+				return inbox.Conflict, inbox.ErrConflict
+			})})
+		}
+		if time.Since(start) != 0 {
+			t.Errorf("held for %s", time.Since(start))
+		}
+	})
+}
+
+// A delayed retry whose queue is gone ends as a letter that says so; the message
+// does not keep its place for ever.
+func TestDelayThatCannotBePublishedBecomesALetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got letter.Facts
+		v := Verdict{Action: inbox.Delay, Wait: time.Second, Reason: errBroken, Attempts: 2}
+		gone := errors.New("no such queue")
+		ack := v.CarryOut(t.Context(), t.Context(), inbox.Claim{Consumer: "c"}, letter.Facts{Queue: "q"}, Exits{
+			Delay:   func(context.Context, letter.Facts, time.Duration) (time.Duration, error) { return 0, gone },
+			Letter:  func(_ context.Context, f letter.Facts) error { got = f; return nil },
+			Timeout: time.Second, Log: slog.New(slog.DiscardHandler),
+		})
+		if !ack || !errors.Is(got.Reason, gone) || !errors.Is(got.Reason, errBroken) || got.Attempts != 2 {
+			t.Errorf("ack %v, letter %+v", ack, got)
+		}
+	})
 }

@@ -20,12 +20,19 @@ type (
 	scopeKey    struct{}
 	consumerKey struct{}
 	attemptKey  struct{}
+	claimedKey  struct{}
 )
 
 // scope is what Do puts into the context of a handler.
 type scope struct {
 	inbox *Inbox
 	claim Claim
+	outer *scope // of the inbox whose handler called this one
+}
+
+func scopeOf(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
 }
 
 // Tx returns the transaction that holds the claim of this context. It is dead
@@ -77,8 +84,8 @@ func Alone(ctx context.Context) error {
 // its key in stored form. Ids of produced messages and keys of outside effects
 // derive from it, so that they are the same for every copy of the message.
 func Current(ctx context.Context) (Claim, bool) {
-	s, ok := ctx.Value(scopeKey{}).(*scope)
-	if !ok {
+	s := scopeOf(ctx)
+	if s == nil {
 		return Claim{}, false
 	}
 	return s.claim, true
@@ -114,4 +121,18 @@ func Attempt(ctx context.Context) int {
 		return n
 	}
 	return 1
+}
+
+// WithClaimed is for whoever holds others back until a claim succeeds: fn is
+// called when Do has begun its transaction and the claim is decided, before the
+// handler. It must not block.
+func WithClaimed(ctx context.Context, fn func()) context.Context {
+	return context.WithValue(ctx, claimedKey{}, fn)
+}
+
+// Claimed calls what WithClaimed put into ctx. Do does.
+func Claimed(ctx context.Context) {
+	if fn, ok := ctx.Value(claimedKey{}).(func()); ok {
+		fn()
+	}
 }

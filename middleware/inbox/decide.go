@@ -57,15 +57,16 @@ type Policy struct {
 	// Delays are the waits of delayed retry, one a failed attempt, the last one
 	// repeated. Empty where there is no delayed retry.
 	Delays []time.Duration
-	// MaxWait bounds the age of waits (a claim held elsewhere, a transaction that
-	// the database undoes each time), which are not bounded in number.
-	MaxWait time.Duration
+	// MaxWaits bounds the delayed waits in a row (a claim held elsewhere, a
+	// transaction that the database undoes each time). They grow like Delays, so that
+	// the default bound is about a day.
+	MaxWaits int
 }
 
-// DefaultPolicy is 10 attempts, 5 s in place and a day of waits, without delayed
-// retry.
+// DefaultPolicy is 10 attempts, 5 s in place and 30 delayed waits, without
+// delayed retry.
 func DefaultPolicy() Policy {
-	return Policy{MaxAttempts: 10, InPlace: 5 * time.Second, MaxWait: 24 * time.Hour}
+	return Policy{MaxAttempts: 10, InPlace: 5 * time.Second, MaxWaits: 30}
 }
 
 // Run is what Decide knows of a delivery after one run.
@@ -76,9 +77,8 @@ type Run struct {
 	Attempt int
 	// Spent is the time that this delivery has spent in place so far.
 	Spent time.Duration
-	// Waited is the time since the message first failed, over all deliveries as far
-	// as they are known.
-	Waited time.Duration
+	// Waits are the delayed waits in a row so far, over all deliveries.
+	Waits int
 	// Backoff is the wait before the next retry in place.
 	Backoff time.Duration
 	// Final: the handler cannot be run again in place (its goroutine has ended).
@@ -92,6 +92,8 @@ type Decision struct {
 	Wait time.Duration
 	// Attempt: the run counts as an attempt; otherwise it was a wait.
 	Attempt bool
+	// Waited: a delayed wait that counts against MaxWaits.
+	Waited bool
 	// Reason of a letter; nil otherwise.
 	Reason error
 }
@@ -109,7 +111,12 @@ func Decide(r Run, p Policy) Decision {
 	switch ClassOf(r.Err) {
 	case ClassTransient, ClassUnknown:
 		return r.wait(p)
-	case ClassDown, ClassConfig:
+	case ClassDown:
+		if wasClaimed(r.Err) {
+			return r.lost(p)
+		}
+		return Decision{Action: Hold}
+	case ClassConfig:
 		return Decision{Action: Hold}
 	case ClassCancelled:
 		return Decision{Action: Requeue}
@@ -123,14 +130,40 @@ func Decide(r Run, p Policy) Decision {
 // wait repeats a run that was not the handler's failure.
 func (r Run) wait(p Policy) Decision {
 	switch {
-	case r.Waited > p.MaxWait:
-		return Decision{Action: DeadLetter, Reason: fmt.Errorf("waited for %s: %w", r.Waited.Round(time.Second), reason(r.Err))}
 	case !r.Final && r.Spent+r.Backoff <= p.InPlace:
 		return Decision{Action: Retry, Wait: r.Backoff}
+	case r.Waits >= p.MaxWaits && len(p.Delays) > 0:
+		return Decision{Action: DeadLetter, Reason: fmt.Errorf("gave up after %d waits: %w", r.Waits, reason(r.Err))}
 	case len(p.Delays) > 0:
-		return Decision{Action: Delay, Wait: p.Delays[0]}
+		return Decision{Action: Delay, Wait: p.step(r.Waits + 1), Waited: true}
 	}
 	return Decision{Action: Requeue}
+}
+
+// lost repeats a run whose connection was lost under it. In place that is a
+// wait: the next claim tells whether the store is away. But a handler that takes
+// longer than the server lets it loses its connection each time, and where the
+// message leaves the queue it counts.
+func (r Run) lost(p Policy) Decision {
+	switch {
+	case !r.Final && r.Spent+r.Backoff <= p.InPlace:
+		return Decision{Action: Retry, Wait: r.Backoff}
+	case len(p.Delays) == 0:
+		return Decision{Action: Requeue}
+	case r.Attempt >= p.MaxAttempts:
+		return r.failed(p)
+	}
+	return Decision{Action: Delay, Attempt: true, Wait: p.step(r.Attempt)}
+}
+
+// step is the delay of the n-th time, counted from 1.
+func (p Policy) step(n int) time.Duration {
+	return p.Delays[min(max(1, n), len(p.Delays))-1]
+}
+
+func wasClaimed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Claimed
 }
 
 // failed repeats an attempt, within the bounds.
@@ -142,7 +175,7 @@ func (r Run) failed(p Policy) Decision {
 	switch {
 	case !wanted && len(p.Delays) > 0:
 		// In place it would hold up others; the step grows with the attempts.
-		return Decision{Action: Delay, Attempt: true, Wait: p.Delays[min(r.Attempt, len(p.Delays))-1]}
+		return Decision{Action: Delay, Attempt: true, Wait: p.step(r.Attempt)}
 	case !wanted:
 		wait = r.Backoff
 	}

@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 func TestDecide(t *testing.T) {
 	cause := errors.New("cause")
 	in := func(c Class) error { return fmt.Errorf("outer: %w", &Error{Op: "handle", Class: c, Err: cause}) }
+	lost := &Error{Op: "handle", Class: ClassDown, Claimed: true, Err: cause}
 	local := DefaultPolicy()
 	delayed := local
 	delayed.Delays = []time.Duration{5 * time.Second, 30 * time.Second}
@@ -32,7 +34,13 @@ func TestDecide(t *testing.T) {
 		{"undone by the database", Run{Err: in(ClassTransient), Backoff: 100 * ms}, local, Retry, 100 * ms, false},
 		{"undone, in place used up", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second}, local, Requeue, 0, false},
 		{"undone, in place used up, delayed", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second}, delayed, Delay, 5 * time.Second, false},
-		{"undone for a day", Run{Err: in(ClassTransient), Backoff: 100 * ms, Waited: 25 * time.Hour}, delayed, DeadLetter, 0, false},
+		{"undone, waits grow", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second, Waits: 1}, delayed, Delay, 30 * time.Second, false},
+		{"undone for a day", Run{Err: in(ClassTransient), Backoff: 100 * ms, Spent: 5 * time.Second, Waits: 30}, delayed, DeadLetter, 0, false},
+		{"connection lost under the handler", Run{Err: lost, Attempt: 1, Backoff: 100 * ms}, delayed, Retry, 100 * ms, false},
+		{"connection lost, in place used up", Run{Err: lost, Attempt: 1, Spent: 5 * time.Second, Backoff: 100 * ms}, delayed, Delay, 5 * time.Second, true},
+		{"connection lost each time", Run{Err: lost, Attempt: 10, Spent: 5 * time.Second, Backoff: 100 * ms}, delayed, DeadLetter, 0, true},
+		{"connection lost, nothing to delay with", Run{Err: lost, Attempt: 10, Spent: 5 * time.Second, Backoff: 100 * ms}, local, Requeue, 0, false},
+		{"forged attempt", Run{Err: cause, Attempt: math.MinInt}, delayed, Delay, 5 * time.Second, true},
 		{"claim held elsewhere", Run{Outcome: Later, Err: in(ClassTransient), Backoff: 100 * ms, Spent: 10 * time.Second}, local, Requeue, 0, false},
 		{"commit unknown: a new claim decides", Run{Err: in(ClassUnknown), Backoff: 100 * ms}, local, Retry, 100 * ms, false},
 		{"store down", Run{Err: in(ClassDown), Attempt: 10}, local, Hold, 0, false},

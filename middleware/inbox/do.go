@@ -78,16 +78,29 @@ func (b *Inbox) report(ctx context.Context, m *member, start time.Time, out Outc
 		if m.rec.Found {
 			e.Age = m.rec.Age
 		}
-		b.config.Hooks.Done(ctx, e)
+		b.tell(ctx, e)
 	}
 	return out, err
+}
+
+// tell calls the hook. A hook that panics must not turn a committed message into
+// a failed one.
+func (b *Inbox) tell(ctx context.Context, e Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			b.config.Logger.ErrorContext(ctx, "hook panicked", "consumer", e.Claim.Consumer, "key", e.Claim.Key, "panic", fmt.Sprint(v))
+		}
+	}()
+	b.config.Hooks.Done(ctx, e)
 }
 
 // prepare does what needs no connection: scope, mode, and the turn among copies
 // in this process.
 func (b *Inbox) prepare(ctx context.Context, m *member) (Outcome, error) {
-	if s, ok := ctx.Value(scopeKey{}).(*scope); ok && s.inbox == b {
-		return Failed, &Error{Op: "claim", Claim: m.claim, Class: ClassConfig, Err: fmt.Errorf("the context already runs inside claim %s: a handler's work belongs to the claim it was called in", s.claim)}
+	for s := scopeOf(ctx); s != nil; s = s.outer {
+		if s.inbox == b {
+			return Failed, &Error{Op: "claim", Claim: m.claim, Class: ClassConfig, Err: fmt.Errorf("the context already runs inside claim %s: a handler's work belongs to the claim it was called in", s.claim)}
+		}
 	}
 	var err error
 	if m.mode, err = b.mode(ctx, m.claim.Consumer); err != nil {
@@ -123,6 +136,7 @@ func (b *Inbox) attempt(ctx context.Context, m *member) (out Outcome, err error)
 		return b.notBegun(ctx, m, err)
 	}
 
+	Claimed(ctx)
 	open := true
 	defer func() {
 		if !open {
@@ -215,7 +229,7 @@ func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member) (alread
 	deadline, _ := tctx.Deadline()
 	hctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, &scope{inbox: b, claim: m.claim}))
+	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, &scope{inbox: b, claim: m.claim, outer: scopeOf(ctx)}))
 	defer kill()
 	if m.rec.New && b.config.Already != nil {
 		already, err = b.config.Already(hctx, m.claim)
@@ -239,8 +253,11 @@ func (b *Inbox) rollback(ctx context.Context, sess Session, m *member) (alive bo
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	err := sess.Rollback(rctx)
-	if errors.Is(err, ErrEnded) {
+	switch {
+	case errors.Is(err, ErrEnded):
 		return true, b.markSplit(ctx, m.claim, err)
+	case errors.Is(err, ErrDoubt) && m.claimed():
+		b.splits.add(m.claim)
 	}
 	return err == nil, nil
 }
@@ -265,7 +282,7 @@ func (b *Inbox) notBegun(ctx context.Context, m *member, err error) (Outcome, er
 // handlerError classes what the handler returned. An instruction of the handler
 // wins; then a cancelled caller; then what the database said.
 func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, alive bool, err error) error {
-	e := &Error{Op: "handle", Claim: m.claim, Class: b.Class(err), Err: err}
+	e := &Error{Op: "handle", Claim: m.claim, Class: b.Class(err), Claimed: true, Err: err}
 	if m.rec.New {
 		e.ClaimedAt = m.rec.ProcessedAt
 	}
@@ -282,13 +299,10 @@ func (b *Inbox) handlerError(ctx, tctx context.Context, m *member, alive bool, e
 	case e.Class == ClassCancelled, e.Class == ClassUnknown:
 		// A deadline that the handler set itself.
 		e.Class = ClassPlain
-	case e.Class == ClassDown && alive:
+	case e.Class == ClassDown && alive && network(err):
 		// The claim's connection is well: it was another one that the handler uses,
-		// of a service or a database elsewhere. That must not hold the consumer.
+		// of a service or a database elsewhere.
 		e.Class = ClassPlain
-	case e.Class == ClassDown:
-		// The store was there for the claim; the next one tells whether it is away.
-		e.Class = ClassTransient
 	}
 	return e
 }
@@ -298,7 +312,10 @@ func (b *Inbox) commitError(ctx, tctx context.Context, m *member, err error) err
 	if errors.Is(err, ErrEnded) {
 		return b.markSplit(ctx, m.claim, err)
 	}
-	e := &Error{Op: "commit", Claim: m.claim, Class: b.Class(err), Err: err}
+	if errors.Is(err, ErrDoubt) && m.claimed() {
+		b.splits.add(m.claim)
+	}
+	e := &Error{Op: "commit", Claim: m.claim, Class: b.Class(err), Claimed: true, Err: err}
 	_, swallowed := errors.AsType[*SwallowedError](err)
 	switch {
 	case errors.Is(err, ErrUnknownCommit):

@@ -65,6 +65,10 @@ var (
 	// ErrEnded: the transaction that holds the claim is no longer the open one.
 	// Stores return it from Commit and Rollback.
 	ErrEnded = errors.New("handler ended the claim's transaction: use no COMMIT, ROLLBACK or BEGIN inside a handler")
+	// ErrDoubt: it could not be found out whether the handler had committed its
+	// claim's transaction itself. Stores return it from Commit and Rollback; the
+	// engine remembers the claim and settles the doubt at its next copy.
+	ErrDoubt = errors.New("it is not known whether the handler committed its claim's transaction itself: the database went away before it could be asked")
 	// ErrUnknownCommit: a COMMIT was sent and not answered. Stores return it from
 	// Session.Commit; the claim of a new transaction decides what became of it.
 	ErrUnknownCommit = errors.New("commit was sent, its answer was lost")
@@ -84,6 +88,10 @@ type Error struct {
 	Op    string
 	Claim Claim
 	Class Class
+	// Claimed: the claim was held when it happened. What the handler did is undone
+	// then, and the fault may be this message's alone; before the claim a Down or
+	// Config is everybody's.
+	Claimed bool
 	// ClaimedAt is the database's time at which the failed run held the claim;
 	// zero where it held none or the store does not tell. It proves that the key
 	// was not processed before.

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,8 +19,11 @@ type modes struct {
 }
 
 type modeEntry struct {
-	mode   Mode
-	readAt time.Time
+	mode    Mode
+	gone    bool // the row was not there any more
+	freshAt time.Time
+	triedAt time.Time
+	reading chan struct{} // non-nil while it is read again; closed afterwards
 }
 
 // Register inserts the consumer's row if there is none, and refuses a name that
@@ -67,48 +71,62 @@ func (m *modes) set(consumer string, mode Mode) {
 	if m.m == nil {
 		m.m = make(map[string]*modeEntry)
 	}
-	m.m[consumer] = &modeEntry{mode: mode, readAt: time.Now()}
+	m.m[consumer] = &modeEntry{mode: mode, freshAt: time.Now()}
 }
 
-// get returns the cached mode, and whether the caller is the one to read it
-// again.
-func (m *modes) get(consumer string) (mode Mode, known, stale bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.m[consumer]
-	if e == nil {
-		return Enforce, false, false
-	}
-	if stale = time.Since(e.readAt) > modeAge; stale {
-		e.readAt = time.Now() // the others go on with the old one meanwhile
-	}
-	return e.mode, true, stale
-}
-
-// mode tells the consumer's mode; an error of class Config when this process
-// did not register it, or when its row is gone.
+// mode tells the consumer's mode, never one that is older than twice modeAge; an
+// error of class Config when this process did not register the consumer or its
+// row is gone, of class Down when the row cannot be read.
 func (b *Inbox) mode(ctx context.Context, consumer string) (Mode, error) {
-	mode, known, stale := b.modes.get(consumer)
-	if !known {
-		return mode, ConfigError(fmt.Sprintf("consumer %q", consumer), ErrNotRegistered)
+	op := fmt.Sprintf("consumer %q", consumer)
+	m := &b.modes
+	for waited := false; ; waited = true {
+		m.mu.Lock()
+		e := m.m[consumer]
+		if e == nil {
+			m.mu.Unlock()
+			return Enforce, ConfigError(op, ErrNotRegistered)
+		}
+		// Beside the runs as long as there is time: none of them waits for it.
+		old := time.Since(e.freshAt) > 2*modeAge
+		if e.reading == nil && (old || time.Since(e.freshAt) > modeAge && time.Since(e.triedAt) > modeAge) && !waited {
+			e.reading, e.triedAt = make(chan struct{}), time.Now()
+			go b.reread(context.WithoutCancel(ctx), consumer, e)
+		}
+		mode, gone, reading := e.mode, e.gone, e.reading
+		m.mu.Unlock()
+		switch {
+		case !old && gone:
+			return Enforce, Configf(op, "its row is gone from the registry (renamed?): register the name that is in use and restart: %w", ErrNotRegistered)
+		case !old:
+			return mode, nil
+		case reading == nil:
+			return Enforce, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: errors.New("its row could not be read again: its mode is not known")}
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return Enforce, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassCancelled, Err: context.Cause(ctx)}
+		}
 	}
-	if !stale {
-		return mode, nil
-	}
+}
+
+// reread looks at the row again.
+func (b *Inbox) reread(ctx context.Context, consumer string, e *modeEntry) {
+	ctx, cancel := context.WithTimeout(ctx, b.config.LockWait)
+	defer cancel()
 	row, ok, err := b.store.Consumer(ctx, consumer)
+	b.modes.mu.Lock()
+	defer b.modes.mu.Unlock()
+	defer func() { close(e.reading); e.reading = nil }()
 	if err != nil {
-		// The claim that follows will say what is wrong with the database.
 		b.config.Logger.WarnContext(ctx, "mode of the consumer could not be read again", "consumer", consumer, "err", err)
-		return mode, nil
+		return
 	}
-	if !ok {
-		return mode, Configf(fmt.Sprintf("consumer %q", consumer), "its row is gone from the registry (renamed?): register the name that is in use and restart: %w", ErrNotRegistered)
-	}
-	if row.Mode != mode {
+	if ok && row.Mode != e.mode {
 		b.config.Logger.InfoContext(ctx, "mode of the consumer was switched", "consumer", consumer, "mode", row.Mode.String())
 	}
-	b.modes.set(consumer, row.Mode)
-	return row.Mode, nil
+	e.mode, e.gone, e.freshAt = row.Mode, !ok, time.Now()
 }
 
 // Observes tells whether a consumer that this process registered only observes.

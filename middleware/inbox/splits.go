@@ -6,9 +6,11 @@ import (
 	"sync"
 )
 
-// splits remembers claims whose mark could not be written (the database went
-// away in that moment). Until it is written, copies that reach this process are
-// refused here: the bare claim in the table would make them Duplicates.
+// splits remembers claims whose mark could not be written, or of which it could
+// not be found out whether they need one (the database went away in that
+// moment). The mark is written before the next copy is judged: the bare claim in
+// the table would make it a Duplicate. A claim that is not in the table needs
+// none, and the copy runs.
 type splits struct {
 	mu sync.Mutex
 	m  map[flight]struct{}
@@ -60,6 +62,8 @@ func (b *Inbox) remark(ctx context.Context, c Claim) error {
 	if !b.splits.has(c) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.config.LockWait)
+	defer cancel()
 	if err := b.store.Split(ctx, []Claim{c}); err != nil {
 		return &Error{Op: "mark claim split", Claim: c, Class: ClassDown, Err: err}
 	}
