@@ -106,6 +106,8 @@ func Run(t *testing.T, c Config) {
 		{"LateGoroutine", lateGoroutine},
 		{"OutsideOfAClaim", outsideOfAClaim},
 		{"ClaimInsideItsClaim", claimInsideItsClaim},
+		{"ClaimInsideThroughAnother", claimInsideThroughAnother},
+		{"HookThatPanics", hookThatPanics},
 		{"HandlerEndsTheTransaction", handlerEndsTheTransaction},
 		{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
 		{"RawTransactionWorks", rawTransactionWorks},
