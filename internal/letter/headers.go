@@ -29,6 +29,10 @@ const (
 	// HeaderReason says why the message became a letter, see Reason.
 	HeaderReason = Prefix + "reason"
 
+	// HeaderDropped names the headers that did not fit beside ours, with blanks
+	// between.
+	HeaderDropped = Prefix + "dropped"
+
 	// HeaderQueue is the queue the message was consumed from.
 	HeaderQueue = Prefix + "queue"
 	// HeaderExchange is the exchange it was first published to.

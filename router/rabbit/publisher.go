@@ -125,6 +125,9 @@ func (p *Publisher) PublishEach(ctx context.Context, topic string, msgs ...*mess
 	}
 	p.wire.each(ctx, declare, out, errs)
 	for i, msg := range msgs {
+		if p.queues && errors.Is(errs[i], ErrTooLarge) {
+			errs[i] = p.lighten(ctx, out[i], errs[i])
+		}
 		if errs[i] != nil {
 			errs[i] = &PublishError{Topic: topic, MessageUUID: msg.UUID, Err: errs[i]}
 		}
@@ -161,7 +164,8 @@ func republish(msg *message.Message) amqp.Publishing {
 // properties and body from there, the headers of the broker left out, and the
 // message's present "sekali-" metadata put on top. user-id and expiration are
 // kept in headers of our own. A message from elsewhere is marshalled with all its
-// metadata.
+// metadata. Where that does not fit a frame, our texts are cut and then the
+// largest headers of others left out, named in sekali-dropped.
 //
 // Give it the message that was received: one that merely carries its context
 // would be published as the received one.
