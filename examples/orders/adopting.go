@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/sekali-mq/sekali/middleware"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/pginbox"
 	"github.com/sekali-mq/sekali/router"
@@ -54,12 +55,9 @@ func serveAdopting(ctx context.Context, service string, s settings, w *watch) er
 	}
 	// 2: the consumer begins as an observer. Its row keeps the mode from then on:
 	// later starts change nothing.
-	err = box.Register(ctx, inbox.Consumer{Name: queue, Queue: queue, KeyRule: inbox.DefaultKey.String(), Mode: inbox.Observe})
-	if err != nil {
-		return err
-	}
 	svc, err := router.New(s.Broker, box, router.Config{
 		Topics: rabbit.PubSub(service), Topology: &rabbit.Topology{}, Concurrency: concurrency, Logger: w.log,
+		Stack: middleware.StackConfig{Config: middleware.Config{Mode: inbox.Observe}},
 	})
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 )
 
 // modeAge is how long a consumer's mode is believed before its row is read
-// again.
-const modeAge = 10 * time.Second
+// again, beside the runs; a mode of twice that age is not used any more.
+const modeAge = 5 * time.Second
 
 // modes caches the mode of each consumer that this process registered.
 type modes struct {
