@@ -1,13 +1,20 @@
 package middleware
 
 import (
+	"cmp"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/sekali-mq/sekali/internal/letter"
 )
 
-// jmsMessageID is the header in which RabbitMQ's JMS client sends JMSMessageID.
-const jmsMessageID = "JMSMessageID"
+const (
+	// amqpMessageID is the metadata in which our AMQP marshaler keeps the message-id
+	// property; with watermill-amqp's subscriber that is all there is of it.
+	amqpMessageID = "amqp-message-id"
+	// jmsMessageID is the header in which RabbitMQ's JMS client sends JMSMessageID.
+	jmsMessageID = "JMSMessageID"
+)
 
 // view shows a Watermill message to a key rule. Where the transport left the
 // typed delivery in the context its headers and its message id count; metadata
@@ -33,10 +40,7 @@ func (v view) MessageID() string {
 	if d, ok := letter.FromContext(v.msg.Context()); ok && d.Properties.MessageID != "" {
 		return d.Properties.MessageID
 	}
-	if id := v.msg.Metadata[jmsMessageID]; id != "" {
-		return id
-	}
-	return v.msg.UUID
+	return cmp.Or(v.msg.Metadata[amqpMessageID], v.msg.Metadata[jmsMessageID], v.msg.UUID)
 }
 
 func (v view) Body() []byte { return v.msg.Payload }

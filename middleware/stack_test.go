@@ -449,3 +449,20 @@ func TestConfigurationFaultsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// The AMQP message-id is the same key with either AMQP subscriber: it comes
+// before the UUID that Watermill's producers add.
+func TestMessageIDComesBeforeTheUUID(t *testing.T) {
+	w := newWorld(t)
+	w.handle(w.stack(middleware.StackConfig{}), func(msg *message.Message) error { return effect(msg.Context(), "e") })
+	w.run()
+	for range 2 {
+		m := message.NewMessage(watermill.NewUUID(), []byte("x"))
+		m.Metadata.Set("amqp-message-id", "m-1")
+		must(t, w.broker.Publish(topic, m))
+	}
+	w.until("both", func() bool { return len(w.events) == 2 })
+	if o := w.outcomes(); o[inbox.Processed] != 1 || o[inbox.Duplicate] != 1 {
+		t.Errorf("outcomes %v", o)
+	}
+}
