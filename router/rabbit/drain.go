@@ -16,7 +16,7 @@ func (s *subscription) drain(opened <-chan *session) {
 	deadline := time.NewTimer(s.owner.config.CloseTimeout)
 	defer deadline.Stop()
 	defer close(s.out)
-	s.stopping()
+	s.stop()
 
 	var deliveries <-chan amqp.Delivery
 	unanswered := time.NewTimer(closeTimeout)

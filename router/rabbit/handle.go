@@ -108,8 +108,14 @@ func (c HandleConfig) withDefaults() (HandleConfig, inbox.Policy, error) {
 //
 // Handle registers the consumer, hence ctx, and fails when the name belongs to
 // another queue or service. When ctx ends later, a running fn still finishes and
-// commits; what waits (for the database, for a retry) goes back to the queue.
-// Wait for the calls to return before closing the channel.
+// commits; what waits (for the database, for a retry) and what comes after that
+// stays unsettled, and goes back to the queue when the channel is closed. So end
+// in this order: cancel the consumer (ch.Cancel), end ctx, wait for the calls to
+// return, close the channel.
+//
+// What goes back at other times does so after a pause of up to 5 s, within the
+// call. fn gets a copy of the body and the headers, which it may change. Waits
+// end, too, when the channel is closed: the broker has the delivery again.
 //
 // Do not set amqp091-go's Config.Recovery on the loop's connection: it sends the
 // tags of a dead channel on the new one, where they settle other messages.
@@ -127,6 +133,6 @@ func Handle(ctx context.Context, b *inbox.Inbox, c HandleConfig, fn func(ctx con
 	if err := b.Register(ctx, inbox.Consumer{Name: c.Consumer, Queue: c.Queue, KeyRule: c.Key.String()}); err != nil {
 		return nil, err
 	}
-	h := &handler{ctx: inbox.WithConsumer(ctx, c.Consumer), inbox: b, config: c, fn: fn, queues: c.Letters.ToQueues(), settler: settle.New(policy, c.Logger)}
+	h := &handler{ctx: inbox.WithConsumer(ctx, c.Consumer), inbox: b, config: c, fn: fn, queues: c.Letters.ToQueues(), settler: settle.New(policy, c.Logger), open: make(map[*amqp.Channel]context.Context)}
 	return h.handle, nil
 }

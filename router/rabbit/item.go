@@ -31,10 +31,10 @@ func (s *subscription) newItem(ses *session, d amqp.Delivery) *item {
 		msg, _ = DefaultMarshaler{}.Unmarshal(d)
 	}
 	del := delivered(s.queue, d)
-	ctx, cancel := context.WithCancel(letter.WithDelivery(s.base, del))
+	ctx, cancel := context.WithCancel(letter.WithDelivery(ses.base, del))
 	msg.SetContext(ctx)
 	it := &item{ses: ses, tag: d.DeliveryTag, msg: msg, cancel: cancel, returns: -1, redelivered: d.Redelivered}
-	if n, ok := del.DeliveryCount(); ok {
+	if n, ok := returns(d); ok {
 		it.returns = n
 	}
 	if s.owner.config.OrderBy != nil {

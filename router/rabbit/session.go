@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/sekali-mq/sekali/internal/letter"
 )
 
 // session is one channel with one consumer on it: the life of delivery tags.
@@ -19,6 +21,7 @@ type session struct {
 	cancelled  <-chan string
 	settler    *settler
 	since      time.Time
+	base       context.Context // of its messages: their waits end with the channel, or when the drain begins
 
 	// Of the subscription's goroutine only.
 	open int  // deliveries not settled
@@ -29,7 +32,7 @@ var consumerNumber atomic.Uint64
 
 func (s *subscription) openSession(ctx context.Context) (*session, error) {
 	prefetch := s.owner.config.Prefetch
-	if s.careful {
+	if s.careful.on {
 		prefetch = 1
 	}
 	conn, err := s.owner.conn.consume.get(ctx)
@@ -79,6 +82,7 @@ func (s *subscription) consumeOn(conn *amqp.Connection, prefetch int) (*session,
 		_ = ch.Close()
 		return nil, err
 	}
+	ses.base = letter.WithStopping(s.base, whileOpen(s.stopping, ch))
 	ses.settler = newSettler(ch, &s.owner.stats.late)
 	return ses, nil
 }

@@ -3,7 +3,6 @@ package rabbit
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sekali-mq/sekali/internal/backoff"
-	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -27,7 +25,8 @@ type subscription struct {
 	ctx   context.Context // of Subscribe: its end starts the drain
 	base  context.Context // of messages: its values without its end
 
-	stopping  func()     // called when the drain begins
+	stopping  context.Context // ends when the drain begins
+	stop      func()
 	done      chan *item // settled by its handler
 	requeue   chan *item // its pause is over
 	abandoned chan struct{}
@@ -39,7 +38,7 @@ type subscription struct {
 	inFlight int // handed out and not settled
 	pausing  map[*item]*time.Timer
 	streak   int64 // nacks since the last ack
-	careful  bool  // see careful.go
+	careful  careful
 	widening bool
 	waits    *backoff.Backoff
 }
@@ -49,11 +48,11 @@ func newSubscription(ctx context.Context, s *Subscriber, topic, queue string) *s
 	return &subscription{
 		owner: s, topic: topic, queue: queue, ctx: ctx,
 		log:  s.config.Logger.With(watermill.LogFields{"queue": queue}),
-		base: letter.WithStopping(inbox.WithConsumer(context.WithoutCancel(ctx), queue), stopping),
-		out:  make(chan *message.Message), stopping: stop,
+		base: inbox.WithConsumer(context.WithoutCancel(ctx), queue),
+		out:  make(chan *message.Message), stopping: stopping, stop: stop,
 		done: make(chan *item, s.config.Concurrency), requeue: make(chan *item), abandoned: make(chan struct{}),
 		lanes: newLanes(s.config.OrderBy != nil), pausing: make(map[*item]*time.Timer),
-		sessions: make(map[*session]struct{}), careful: s.config.Prefetch > 1,
+		sessions: make(map[*session]struct{}), careful: careful{on: s.config.Prefetch > 1},
 		waits: backoff.New(s.conn.config.ReconnectMin, s.conn.config.ReconnectMax),
 	}
 }
@@ -87,7 +86,7 @@ func (s *subscription) run(first *session) {
 				stopOpening()
 				s.drain(opened)
 				return
-			case s.careful && !suspicious(d):
+			case s.careful.overWith(d, s.owner.config.Prefetch):
 				s.widen(openCtx, opened)
 			}
 		case out <- msg:
@@ -175,6 +174,12 @@ func (s *subscription) finished(it *item) {
 		s.settle(it, true)
 		return
 	}
+	if it.ses.ch.IsClosed() { // the broker has it again, there is nothing to put off
+		s.inFlight--
+		s.lanes.free(it)
+		s.settle(it, false)
+		return
+	}
 	s.streak++
 	s.owner.stats.requeued.Add(1)
 	if s.owner.config.Prefetch > 1 {
@@ -202,11 +207,7 @@ func (s *subscription) pause(it *item) time.Duration {
 			n = s.streak
 		}
 	}
-	d := s.owner.config.RequeueMin << min(n, 20)
-	if d <= 0 || d > s.owner.config.RequeueMax {
-		d = s.owner.config.RequeueMax
-	}
-	return d/2 + rand.N(d/2+1)
+	return pause(n, s.owner.config.RequeueMin, s.owner.config.RequeueMax)
 }
 
 func (s *subscription) putBack(it *item) {

@@ -59,6 +59,30 @@ func neutralValue(v any) (_ any, changed bool) {
 	return v, false
 }
 
+// deepClone copies a header table, or a value in one, with all that it holds.
+func deepClone(v any) any {
+	switch v := v.(type) {
+	case amqp.Table:
+		if v == nil {
+			return v
+		}
+		out := make(amqp.Table, len(v))
+		for name, element := range v {
+			out[name] = deepClone(element)
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i := range out {
+			out[i] = deepClone(out[i])
+		}
+		return out
+	case []byte:
+		return slices.Clone(v)
+	}
+	return v
+}
+
 // wire gives headers as the client writes them, and their size on the wire. It
 // refuses what cannot be carried without loss, naming the header.
 func wire(headers map[string]any) (amqp.Table, int, error) {
