@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -33,7 +34,7 @@ func (t trusted) PublishEach(ctx context.Context, topic string, msgs ...*message
 	for i, msg := range msgs {
 		// Publish takes no context and may block for ever.
 		done := make(chan error, 1)
-		go func() { done <- t.Publish(topic, msg) }()
+		go func() { done <- t.publish(topic, msg) }()
 		select {
 		case errs[i] = <-done:
 		case <-ctx.Done():
@@ -41,4 +42,14 @@ func (t trusted) PublishEach(ctx context.Context, topic string, msgs ...*message
 		}
 	}
 	return errs
+}
+
+// publish makes an error of a panic: on a goroutine nobody else recovers it.
+func (t trusted) publish(topic string, msg *message.Message) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("publisher panicked: %v", v)
+		}
+	}()
+	return t.Publish(topic, msg)
 }
