@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -100,6 +101,7 @@ type Router struct {
 	sub      *rabbit.Subscriber
 	router   *message.Router
 	handlers []handler
+	ran      atomic.Bool
 }
 
 type handler struct {
@@ -169,11 +171,20 @@ func (r *Router) Watermill() *message.Router { return r.router }
 
 // Run checks the queues, registers the consumers, and handles messages until ctx
 // ends; then handlers finish within CloseTimeout, and what was not begun goes
-// back. It returns nil after such an end, an error when it could not start.
+// back. It returns nil when ctx has ended, also before or during the start, an
+// error when it could not start. A Router runs once: a second Run is an error
+// and leaves the first alone.
 func (r *Router) Run(ctx context.Context) error {
+	if r.ran.Swap(true) {
+		return errors.New("run: this router runs or has run already: build a new one with New")
+	}
 	err := r.start(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = r.router.Run(ctx)
+	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())):
+		r.config.Logger.Info("ended before it was ready", "err", err)
+		err = nil
 	}
 	return errors.Join(err, r.router.Close(), r.sub.Close(), r.pub.Close(), r.conn.Close())
 }
@@ -181,6 +192,9 @@ func (r *Router) Run(ctx context.Context) error {
 func (r *Router) start(ctx context.Context) error {
 	if len(r.handlers) == 0 {
 		return errors.New("run: there is no handler: call Handle first")
+	}
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, r.config.StartTimeout, fmt.Errorf("not ready within the StartTimeout of %s", r.config.StartTimeout))
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -133,10 +132,20 @@ func TestSecondHandlerOfAQueueIsRefused(t *testing.T) {
 		t.Error("a nil handler was taken")
 	}
 	// It was never run: the connection was never dialled, and nothing is left.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	<-ctx.Done()
-	if err := svc.Run(ctx); err == nil {
-		t.Error("ran with a context that had ended")
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.must(svc.Run(ctx))
+}
+
+func TestRouterRunsOnce(t *testing.T) {
+	r := newRig(t)
+	var e events
+	svc := r.service(r.box("test", 2, &e), router.Config{Topology: quick()}, effect)
+	stop := r.run(svc)
+	r.says(r.refused(svc).Error(), "New")
+	r.send(event("event", "effect"))
+	r.eventually("the first Run goes on", func() bool { return e.of(inbox.Processed) == 1 })
+	stop()
+	r.says(r.refused(svc).Error(), "New")
+	r.effects(1)
 }
