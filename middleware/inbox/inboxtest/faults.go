@@ -3,6 +3,7 @@ package inboxtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -55,6 +56,7 @@ func RunFaults(t *testing.T, f Faults) {
 		{"AnswerToCommitLost", answerToCommitLost},
 		{"CommitLost", commitLost},
 		{"NetworkDown", networkDown},
+		{"SplitWhileDown", splitWhileDown},
 		{"BackendKilledInHandler", backendKilledInHandler},
 		{"BackendKilledAndSwallowed", backendKilledAndSwallowed},
 		{"BackendKilledWhileWaiting", backendKilledWhileWaiting},
@@ -148,6 +150,48 @@ func networkDown(h *faultTest) {
 	h.want(inbox.Duplicate, h.claim("before"), h.never)
 	h.want(inbox.Processed, h.claim("k"), h.write("k"))
 	h.effects("k", 1)
+}
+
+// A handler that ends the transaction itself just before the database goes away
+// is in doubt, and the next copy settles it: a claim that was committed is split,
+// never a duplicate; one that was not runs again.
+func splitWhileDown(h *faultTest) {
+	n := h.network()
+	if h.db.Raw == nil {
+		h.Skip("the store gives no raw transaction")
+	}
+	for i, ending := range []string{"COMMIT", "ROLLBACK", ""} {
+		for _, ret := range []error{nil, errors.New("no")} {
+			key := fmt.Sprintf("%d-%v", i, ret == nil)
+			out, err := h.box.Do(h.ctx, h.claim(key), func(ctx context.Context) error {
+				if err := h.db.Raw(ctx, h.insert(key)); err != nil {
+					return err
+				}
+				if ending != "" {
+					if err := errors.Join(h.db.Raw(ctx, ending), h.db.Raw(ctx, "BEGIN")); err != nil {
+						return err
+					}
+				}
+				n.Down()
+				_ = h.db.Raw(ctx, h.insert(key))
+				return ret
+			})
+			if out != inbox.Failed || err == nil {
+				h.Errorf("%s: %s, %v", key, out, err)
+			}
+			n.Up()
+			if ending != "COMMIT" {
+				h.want(inbox.Processed, h.claim(key), h.write(key))
+				h.effects(key, 1)
+				continue
+			}
+			out, err = h.do(h.box, h.claim(key), h.never)
+			if out != inbox.Conflict || !errors.Is(err, inbox.ErrSplit) {
+				h.Errorf("%s: the next copy: %s, %v", key, out, err)
+			}
+			h.after(key, true)
+		}
+	}
 }
 
 // A backend that is killed while the handler works undoes everything; the

@@ -3,7 +3,9 @@ package inboxtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
@@ -111,6 +113,122 @@ func swallowedErrorUndone(h *test) {
 		return h.write("k")(ctx)
 	})
 	h.effects("k", 1)
+}
+
+// A ROLLBACK TO undoes what came after its savepoint: an error from before it
+// still counts, and so does a statement that was refused. A write that never
+// happened is no success.
+func swallowedErrorBeforeSavepoint(h *test) {
+	gone, cancel := context.WithCancel(h.ctx)
+	cancel()
+	for name, c := range map[string]struct {
+		want  inbox.Outcome
+		steps []string // "": a statement that is not even sent
+	}{
+		"after":         {inbox.Processed, []string{"SAVEPOINT mine", "", "ROLLBACK TO SAVEPOINT mine"}},
+		"before":        {inbox.Failed, []string{"", "SAVEPOINT mine", "ROLLBACK TO SAVEPOINT mine"}},
+		"between":       {inbox.Failed, []string{"SAVEPOINT mine", "", "SAVEPOINT part", "ROLLBACK TO SAVEPOINT part"}},
+		"outer":         {inbox.Processed, []string{"SAVEPOINT mine", "", "SAVEPOINT part", "ROLLBACK TO SAVEPOINT part", "ROLLBACK TO SAVEPOINT Mine"}},
+		"same name":     {inbox.Failed, []string{"SAVEPOINT mine", "", "SAVEPOINT mine", "ROLLBACK TO SAVEPOINT mine"}},
+		"released":      {inbox.Processed, []string{"SAVEPOINT mine", "", "SAVEPOINT part", "RELEASE SAVEPOINT part", "ROLLBACK TO SAVEPOINT mine"}},
+		"refused":       {inbox.Failed, []string{"SAVEPOINT mine", "COMMIT", "ROLLBACK TO SAVEPOINT mine"}},
+		"refused first": {inbox.Failed, []string{"COMMIT", "SAVEPOINT mine", "ROLLBACK TO SAVEPOINT mine"}},
+	} {
+		out, err := h.do(h.box, h.claim(name), func(ctx context.Context) error {
+			if err := h.write(name)(ctx); err != nil {
+				return err
+			}
+			for _, s := range c.steps {
+				switch s {
+				case "":
+					if err := h.db.Exec(sameValues{gone, ctx}, h.insert("lost")); !errors.Is(err, context.Canceled) {
+						h.Errorf("%s: a statement of a context that has ended: %v", name, err)
+					}
+				case "COMMIT":
+					_ = h.db.Exec(ctx, s)
+				default:
+					if err := h.db.Exec(ctx, s); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		swallowed := new(inbox.SwallowedError)
+		if out != c.want || out == inbox.Failed && !errors.As(err, &swallowed) {
+			h.Errorf("%s: %s, %v; want %s", name, out, err, c.want)
+		}
+		want := 0
+		if c.want == inbox.Processed {
+			want = 1
+		}
+		h.effects(name, want)
+	}
+	h.effects("lost", 0)
+}
+
+// sameValues is a context with the values of another one.
+type sameValues struct {
+	context.Context //nolint:containedctx // it is one
+
+	values context.Context
+}
+
+func (c sameValues) Value(key any) any { return c.values.Value(key) }
+
+// What a handler sends after the database undid the whole transaction is undone
+// too: nothing of the run is left, through whatever it was sent, and the next run
+// does all of it.
+func databaseUndoes(h *test) {
+	type send = func(ctx context.Context, statement string) error
+	ways := map[string]send{"handle": h.db.Exec}
+	if h.db.Raw != nil {
+		ways["raw"] = h.db.Raw
+	}
+	if h.db.Prepared != nil {
+		ways["prepared"] = h.db.Prepared
+	}
+	for way, exec := range ways {
+		for i, statement := range h.s.c.Undoes {
+			for _, ret := range []error{nil, errors.New("a later step failed")} {
+				name := fmt.Sprintf("%s-%d-%v", way, i, ret == nil)
+				out, err := h.do(h.box, h.claim(name), func(ctx context.Context) error {
+					if err := h.write(name)(ctx); err != nil {
+						return err
+					}
+					if err := exec(ctx, statement); err == nil {
+						h.Errorf("%s: %s did not fail", way, statement)
+					}
+					// Both may fail, and their errors are dropped.
+					_ = exec(ctx, h.insert(name))
+					_ = h.db.Exec(ctx, h.insert(name))
+					return ret
+				})
+				if out != inbox.Failed || err == nil {
+					h.Errorf("%s: %s: %s, %v", name, statement, out, err)
+				}
+				h.absent(h.claim(name))
+				h.effects(name, 0)
+				h.want(inbox.Processed, h.claim(name), h.write(name))
+				h.effects(name, 1)
+			}
+		}
+	}
+}
+
+// A statement ends at the deadline of its transaction, whatever context it was
+// given.
+func deadlineOfEveryStatement(h *test) {
+	box := h.open(inbox.Config{LockWait: 250 * time.Millisecond, Deadline: 500 * time.Millisecond}, 0)
+	start := time.Now()
+	out, err := h.do(box, h.claim("k"), func(ctx context.Context) error {
+		return h.db.Exec(context.WithoutCancel(ctx), h.s.c.Endless)
+	})
+	h.checkErr(out, err, inbox.ClassPlain, nil)
+	if d := time.Since(start); d > patience/2 {
+		h.Errorf("it took %s", d)
+	}
+	h.absent(h.claim("k"))
 }
 
 // The handle is dead once the handler returned.

@@ -28,6 +28,11 @@ type Config struct {
 	// Commits are statements that commit what is open, such as DDL on MySQL; sent
 	// past the guard they must be found out. Defaults to none but COMMIT.
 	Commits []string
+	// Undoes are statements that fail and take the whole transaction with them
+	// (SQLite's OR ROLLBACK). Defaults to none.
+	Undoes []string
+	// Endless is a statement that runs for an hour. Defaults to "": none is known.
+	Endless string
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
@@ -45,6 +50,9 @@ type Database struct {
 	// Raw does the same past the guard. Defaults to nil: the store gives no raw
 	// transaction.
 	Raw func(ctx context.Context, statement string) error
+	// Prepared does the same as Exec with a statement that it prepares first.
+	// Defaults to nil: it is not tested.
+	Prepared func(ctx context.Context, statement string) error
 	// Outside runs a statement outside of any claim. Required.
 	Outside func(ctx context.Context, statement string) error
 	// Count runs a query for one number outside of any claim. Required.
@@ -102,6 +110,9 @@ func Run(t *testing.T, c Config) {
 		{"SavepointsWork", savepointsWork},
 		{"SwallowedError", swallowedError},
 		{"SwallowedErrorUndone", swallowedErrorUndone},
+		{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
+		{"DatabaseUndoes", databaseUndoes},
+		{"DeadlineOfEveryStatement", deadlineOfEveryStatement},
 		{"LateUse", lateUse},
 		{"LateGoroutine", lateGoroutine},
 		{"OutsideOfAClaim", outsideOfAClaim},
@@ -118,7 +129,8 @@ func Run(t *testing.T, c Config) {
 		{"UnregisteredConsumer", unregisteredConsumer},
 		{"RegistrationAtOnce", registrationAtOnce},
 	} {
-		if c.OneWriter && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" {
+		if c.OneWriter && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
+			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" {
 			continue // not this store's property
 		}
 		t.Run(p.name, func(t *testing.T) { p.fn(s.test(t)) })

@@ -3,6 +3,7 @@ package inboxtest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -27,6 +28,19 @@ func SQL(db *sql.DB, open func(t *testing.T, c inbox.Config, maxConns int) *inbo
 				return err
 			}
 			_, err = tx.ExecContext(ctx, statement)
+			return err
+		},
+		Prepared: func(ctx context.Context, statement string) (err error) {
+			tx, err := inbox.Tx(ctx)
+			if err != nil {
+				return err
+			}
+			st, err := tx.PrepareContext(ctx, statement)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, st.Close()) }()
+			_, err = st.ExecContext(ctx)
 			return err
 		},
 		Outside: func(ctx context.Context, statement string) error {

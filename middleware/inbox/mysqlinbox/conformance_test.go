@@ -52,6 +52,7 @@ func TestInbox(t *testing.T) {
 					return v.database(t, dsn, dsn)
 				},
 				Refused: refused,
+				Endless: "SELECT SLEEP(3600)",
 			})
 		})
 	}

@@ -60,14 +60,16 @@ func (s *store) dialect() *sqlstore.Dialect {
 		Duplicate: func(err error) bool { return number(err) == duplicateEntry },
 		Consumer:  consumer,
 
-		Prove:     prove,
-		OneResult: true,
-		ReadTx:    !s.autocommit,
+		Prove:       prove,
+		OneResult:   true,
+		ReadTx:      !s.autocommit,
+		Autocommits: true,
 
 		Class:       class,
 		Busy:        func(err error) bool { return number(err) == lockWaitTimeout },
 		Dooms:       s.dooms,
 		Aborted:     s.gone,
+		Gone:        s.gone,
 		Uncommitted: uncommitted,
 	}
 	if s.set != "" {
@@ -78,14 +80,14 @@ func (s *store) dialect() *sqlstore.Dialect {
 
 // pin prepares a connection. Without autocommit nothing that follows a
 // transaction which the server gave up can stay.
-func (s *store) pin(ctx context.Context, c *sql.Conn) (restore func(context.Context) error, err error) {
+func (s *store) pin(ctx context.Context, c *sql.Conn) (_ sqlstore.Pinned, err error) {
 	if _, err := c.ExecContext(ctx, s.set); err != nil {
-		return nil, err
+		return sqlstore.Pinned{}, err
 	}
-	return func(ctx context.Context) error {
+	return sqlstore.Pinned{Restore: func(ctx context.Context) error {
 		_, err := c.ExecContext(ctx, s.restore)
 		return err
-	}, nil
+	}}, nil
 }
 
 // errorsOnly is for errors of Open and Migrate.

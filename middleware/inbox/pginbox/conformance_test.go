@@ -34,7 +34,8 @@ func TestInbox(t *testing.T) {
 						return newDatabase(t, driver, pginbox.Config{Isolation: level})
 					},
 					FailedStatementDooms: true,
-					Refused:              []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT"},
+					Endless:              "SELECT pg_sleep(3600)",
+					Refused:              []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT", "-- x\rCOMMIT", "SELECT 1; -- x\rCOMMIT"},
 				})
 			})
 		}

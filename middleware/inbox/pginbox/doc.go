@@ -42,9 +42,17 @@
 // # When it fails
 //
 //	claim held elsewhere for LockWait    inbox.Later
+//	claims table locked by DDL           waits as long as Config.Deadline: the
+//	                                     table's lock is taken before the claim
+//	                                     can set lock_timeout
 //	serialization failure, deadlock      class Transient: the whole Do again
 //	server away, standby, no connection  class Down
 //	commit without an answer             class Unknown
 //	table or privilege missing           class Config
 //	a table that cannot tell keys apart  Open refuses, one sentence a fault
+//
+// At the deadline a statement under way is cancelled. lib/pq does that with a
+// request of its own to the server, and goes on waiting for the answer: on a
+// network that swallows packets it returns only when the socket does (TCP
+// keepalive, tcp_user_timeout). pgx closes the connection and returns at once.
 package pginbox

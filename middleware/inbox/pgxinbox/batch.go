@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
 // SendBatch is that of pgx.Tx, guarded: every queued text is judged, and one that
@@ -18,16 +20,17 @@ func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	defer g.leave()
 	r := &results{s: g.s}
 	for _, q := range b.QueuedQueries {
-		undoes, err := g.s.admit(q.SQL)
+		ms, err := g.s.admit(q.SQL)
 		if err != nil {
 			return pgx.FailedBatchResults(b, err)
 		}
-		r.undoes = r.undoes || undoes
+		r.marks = append(r.marks, ms...)
 		q.Arguments = g.s.judging(q.Arguments)
 		if q.Fn != nil {
 			q.Fn = r.watching(q.Fn)
 		}
 	}
+	g.s.points.Send(r.marks, g.s.doomed)
 	ctx, r.release = g.s.bound(ctx)
 	r.inner = g.s.tx.SendBatch(ctx, b)
 	g.s.open = r
@@ -38,7 +41,7 @@ func (g *guard) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 type results struct {
 	s       *session
 	inner   pgx.BatchResults
-	undoes  bool
+	marks   sqlstore.Marks
 	release func()
 
 	done   atomic.Bool
@@ -99,7 +102,7 @@ func (r *results) close() {
 	err := r.inner.Close()
 	own := err != nil && r.callee != nil && r.s.tx.status() == statusOpen
 	if !own {
-		err = r.s.seen(r.undoes, err)
+		err = r.s.seen(r.marks, err)
 	}
 	r.err = err
 	r.release()
@@ -113,7 +116,7 @@ func (r *results) Exec() (pgconn.CommandTag, error) {
 	}
 	defer r.leave()
 	tag, err := r.inner.Exec()
-	return tag, r.s.seen(false, err)
+	return tag, r.s.seen(nil, err)
 }
 
 // Query implements pgx.BatchResults.

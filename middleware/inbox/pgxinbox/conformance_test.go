@@ -21,7 +21,7 @@ var modes = []pgx.QueryExecMode{
 }
 
 // refused are what no handler may send, besides the suite's own.
-var refused = []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT"}
+var refused = []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT", "-- x\rCOMMIT", "SELECT 1; -- x\rCOMMIT"}
 
 func TestInbox(t *testing.T) {
 	for _, mode := range modes {
@@ -42,6 +42,7 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 			return database(pool, url, mode, c)
 		},
 		FailedStatementDooms: true,
+		Endless:              "SELECT pg_sleep(3600)",
 		NoSQLTx:              true,
 		Refused:              refused,
 	})

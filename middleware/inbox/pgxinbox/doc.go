@@ -52,6 +52,9 @@
 // # When it fails
 //
 //	claim held elsewhere for LockWait      inbox.Later
+//	claims table locked by DDL             waits as long as Config.Deadline: the
+//	                                       table's lock is taken before the claim
+//	                                       can set lock_timeout
 //	serialization failure, deadlock        class Transient: the whole Do again
 //	server away, standby, no connection    class Down
 //	commit without an answer               class Unknown

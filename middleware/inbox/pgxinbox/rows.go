@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
 // rows are a handler's pgx.Rows: no call reaches the connection after the handler
@@ -14,7 +16,7 @@ import (
 type rows struct {
 	s       *session
 	inner   pgx.Rows
-	undoes  bool
+	marks   sqlstore.Marks
 	release func()
 
 	done   atomic.Bool
@@ -65,7 +67,7 @@ func (r *rows) close() {
 	case r.misfit:
 		r.err = err
 	default:
-		r.err = r.s.seen(r.undoes, err)
+		r.err = r.s.seen(r.marks, err)
 	}
 	r.release()
 	r.done.Store(true)

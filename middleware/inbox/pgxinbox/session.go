@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
 // session is one open transaction that holds claims.
@@ -25,11 +26,13 @@ type session struct {
 	// turn is held by whoever uses the connection; all below is used only then.
 	// Handlers try, the session itself waits.
 	turn     chan struct{}
-	over     bool   // the connection is the pool's again
-	doomed   error  // first error that no ROLLBACK TO undid
+	over     bool  // the connection is the pool's again
+	doomed   error // first error that no ROLLBACK TO undid
+	refused  bool  // a statement was, and no ROLLBACK TO makes up for that
+	points   sqlstore.Points
 	unjudged bool   // some statement's text did not tell
 	open     closer // the last result that the handler was given
-	points   int    // savepoints made by Begin
+	begun    int    // savepoints made by Begin
 
 	raw     atomic.Bool // the connection was handed out
 	clashed atomic.Bool // a statement was not sent because the turn was taken
@@ -82,8 +85,10 @@ func (s *session) Commit(ctx context.Context) error {
 	untold := err != nil && !s.judged() && !errors.Is(err, inbox.ErrEnded) && !errors.Is(err, inbox.ErrUnknownCommit)
 	s.end()
 	<-s.turn
-	if untold && s.committed(ctx) {
-		return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
+	if untold {
+		if told := s.committed(ctx); told != nil {
+			return fmt.Errorf("%w: %w", told, err)
+		}
 	}
 	return err
 }
@@ -132,8 +137,10 @@ func (s *session) Rollback(ctx context.Context) error {
 	switch {
 	case errors.Is(err, inbox.ErrEnded):
 		return err
-	case untold && s.committed(ctx):
-		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
+	case untold:
+		if err := s.committed(ctx); err != nil {
+			return err
+		}
 	}
 	if lost {
 		return errLost
@@ -158,11 +165,11 @@ func (s *session) end() {
 const lookTimeout = 5 * time.Second
 
 // committed looks whether a claim of this session is in the table although the
-// session did not commit it. A look that fails counts as no: then the database is
-// away, and an outage must not make letters.
-func (s *session) committed(ctx context.Context) bool {
+// session did not commit it. The error wraps inbox.ErrEnded when it is, and
+// inbox.ErrDoubt when that could not be found out.
+func (s *session) committed(ctx context.Context) error {
 	if len(s.claims) == 0 {
-		return false
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
@@ -170,9 +177,12 @@ func (s *session) committed(ctx context.Context) bool {
 	if err != nil {
 		s.store.logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
 			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
-		return false
+		return fmt.Errorf("%w: %w", inbox.ErrDoubt, err)
 	}
-	return slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() })
+	if slices.ContainsFunc(recs, func(r inbox.Record) bool { return r.Found && !r.Split() }) {
+		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
+	}
+	return nil
 }
 
 // bound ends a statement's context with the transaction's.

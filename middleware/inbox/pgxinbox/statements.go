@@ -19,14 +19,15 @@ func (g *guard) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comma
 
 // exec runs a statement with the turn held.
 func (g *guard) exec(ctx context.Context, sql string, args []any) (pgconn.CommandTag, error) {
-	undoes, err := g.s.admit(sql)
+	ms, err := g.s.admit(sql)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
+	g.s.points.Send(ms, g.s.doomed)
 	ctx, release := g.s.bound(ctx)
 	defer release()
 	tag, err := g.s.tx.Exec(ctx, sql, g.s.judging(args)...)
-	return tag, g.s.seen(undoes, err)
+	return tag, g.s.seen(ms, err)
 }
 
 // Query is that of pgx.Tx, guarded. What is left open when the handler returns is
@@ -47,10 +48,11 @@ func (g *guard) query(ctx context.Context, sql string, args []any) (*rows, error
 		return failedRows(err), err
 	}
 	defer g.leave()
-	undoes, err := g.s.admit(sql)
+	ms, err := g.s.admit(sql)
 	if err != nil {
 		return failedRows(err), err
 	}
+	g.s.points.Send(ms, g.s.doomed)
 	ctx, release := g.s.bound(ctx)
 	inner, err := g.s.tx.Query(ctx, sql, g.s.judging(args)...)
 	if err != nil {
@@ -58,7 +60,7 @@ func (g *guard) query(ctx context.Context, sql string, args []any) (*rows, error
 		err = g.s.doom(err)
 		return failedRows(err), err
 	}
-	r := &rows{s: g.s, inner: inner, undoes: undoes, release: release}
+	r := &rows{s: g.s, inner: inner, marks: ms, release: release}
 	g.s.open = r
 	return r, nil
 }
@@ -75,7 +77,7 @@ func (g *guard) Prepare(ctx context.Context, name, sql string) (*pgconn.Statemen
 	ctx, release := g.s.bound(ctx)
 	defer release()
 	sd, err := g.s.tx.Prepare(ctx, name, sql)
-	return sd, g.s.seen(false, err)
+	return sd, g.s.seen(nil, err)
 }
 
 // CopyFrom is that of pgx.Tx, guarded.
@@ -90,7 +92,7 @@ func (g *guard) CopyFrom(ctx context.Context, table pgx.Identifier, columns []st
 	ctx, release := g.s.bound(ctx)
 	defer release()
 	n, err := g.s.tx.CopyFrom(ctx, table, columns, src)
-	return n, g.s.seen(false, err)
+	return n, g.s.seen(nil, err)
 }
 
 // judging has the text judged that a rewriter among the arguments makes.

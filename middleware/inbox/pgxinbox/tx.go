@@ -115,8 +115,8 @@ func (g *guard) Begin(ctx context.Context) (pgx.Tx, error) {
 		return nil, err
 	}
 	defer g.leave()
-	g.s.points++
-	n := &guard{s: g.s, parent: g, point: "sp_" + strconv.Itoa(g.s.points)}
+	g.s.begun++
+	n := &guard{s: g.s, parent: g, point: "sp_" + strconv.Itoa(g.s.begun)}
 	if _, err := g.exec(ctx, "savepoint "+n.point, nil); err != nil {
 		return nil, err
 	}
@@ -139,6 +139,7 @@ func (g *guard) finish(ctx context.Context, method, statement string) error {
 	}
 	defer g.leave()
 	if g.parent == nil {
+		g.s.refused = true
 		return g.s.doom(fmt.Errorf("%s refused: the inbox ends the claim's transaction itself, when the handler returned; return an error to undo, use Begin for a part", method))
 	}
 	_, err := g.exec(ctx, statement+g.point, nil)

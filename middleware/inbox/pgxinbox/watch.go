@@ -3,25 +3,28 @@ package pgxinbox
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
 
 // admit refuses a statement, or notes what cannot be judged of it. The turn is
 // held.
-func (s *session) admit(query string) (undoes bool, err error) {
+func (s *session) admit(query string) (sqlstore.Marks, error) {
 	v := s.store.grammar.Judge(query)
 	switch {
 	case v.Refused != nil:
 		// A handler that goes on as if it had been undone must not be committed.
-		return false, s.doom(v.Refused)
+		s.refused = true
+		return nil, s.doom(v.Refused)
 	case s.open != nil && s.open.isOpen():
-		return false, s.doom(errUnread)
+		return nil, s.doom(errUnread)
 	case s.tx.status() == statusFailed && !v.Undoes:
 		// The server would only answer that the transaction is aborted; the first
 		// cause says more.
-		return false, fmt.Errorf("statement not sent, the transaction failed before: %w", s.cause())
+		return nil, fmt.Errorf("statement not sent, the transaction failed before: %w", s.cause())
 	}
 	s.unjudged = s.unjudged || v.Unjudged
-	return v.Undoes, nil
+	return v.Marks, nil
 }
 
 func (s *session) cause() error {
@@ -46,12 +49,12 @@ func (s *session) doom(err error) error {
 
 // seen takes the result of a handler's statement and returns what the handler is
 // given.
-func (s *session) seen(undoes bool, err error) error {
+func (s *session) seen(ms sqlstore.Marks, err error) error {
 	if err != nil {
 		return s.doom(err)
 	}
-	if undoes {
-		s.doomed = nil
+	if !s.refused {
+		s.doomed = s.points.Done(ms, s.doomed)
 	}
 	return nil
 }

@@ -1,7 +1,10 @@
 package sqliteinbox_test
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -12,8 +15,20 @@ import (
 
 func TestInbox(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, inboxtest.Config{Database: newDatabase, OneWriter: true})
+	inboxtest.Run(t, inboxtest.Config{
+		Database:  newDatabase,
+		OneWriter: true,
+		Refused:   []string{"INSERT OR ROLLBACK INTO taken VALUES (1)", "update or rollback taken SET n = 1"},
+		Undoes: []string{
+			"WITH x(n) AS (SELECT 1) INSERT OR ROLLBACK INTO taken SELECT n FROM x",
+			"INSERT INTO unique_or_rollback VALUES (1)",
+			"INSERT INTO raises VALUES (1)",
+		},
+		Endless: endless,
+	})
 }
+
+const endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 
 // newDatabase makes an empty file with the tables in it.
 func newDatabase(t *testing.T) inboxtest.Database {
@@ -23,16 +38,23 @@ func newDatabase(t *testing.T) inboxtest.Database {
 	if err := sqliteinbox.Migrate(t.Context(), db, sqliteinbox.Config{}); err != nil {
 		t.Fatal(err)
 	}
+	exec(t, db, "CREATE TABLE taken (n INTEGER PRIMARY KEY)", "INSERT INTO taken VALUES (1)",
+		"CREATE TABLE unique_or_rollback (n INTEGER UNIQUE ON CONFLICT ROLLBACK)", "INSERT INTO unique_or_rollback VALUES (1)",
+		"CREATE TABLE raises (n INTEGER)", "CREATE TRIGGER raise BEFORE INSERT ON raises BEGIN SELECT RAISE(ROLLBACK, 'no'); END")
 	return inboxtest.SQL(db, func(t *testing.T, c inbox.Config, maxConns int) *inbox.Inbox {
 		t.Helper()
-		db := open(t, dsn)
-		db.SetMaxOpenConns(maxConns)
-		box, err := sqliteinbox.Open(t.Context(), db, sqliteinbox.Config{Config: c})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return box
+		return inboxOn(t, open(t, dsn), c, maxConns)
 	})
+}
+
+func inboxOn(t *testing.T, db *sql.DB, c inbox.Config, maxConns int) *inbox.Inbox {
+	t.Helper()
+	db.SetMaxOpenConns(maxConns)
+	box, err := sqliteinbox.Open(t.Context(), db, sqliteinbox.Config{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }
 
 func open(t *testing.T, dsn string) *sql.DB {
@@ -41,6 +63,11 @@ func open(t *testing.T, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return closing(t, db)
+}
+
+func closing(t *testing.T, db *sql.DB) *sql.DB {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -48,3 +75,42 @@ func open(t *testing.T, dsn string) *sql.DB {
 	})
 	return db
 }
+
+// wrapped is the driver behind one that instruments it. shows: it shows the
+// connection below.
+type wrapped struct {
+	dsn   string
+	shows bool
+}
+
+func (w wrapped) Connect(context.Context) (driver.Conn, error) {
+	db, err := sql.Open("sqlite", w.dsn)
+	if err != nil {
+		return nil, err
+	}
+	c, err := db.Driver().Open(w.dsn) // the one that functions are registered with
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	opaque := opaqueConn{c.(fullConn)} //nolint:forcetypeassert // the driver has it
+	if w.shows {
+		return shownConn{opaque}, nil
+	}
+	return opaque, nil
+}
+
+func (wrapped) Driver() driver.Driver { return nil }
+
+type fullConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.ConnPrepareContext
+}
+
+type opaqueConn struct{ fullConn }
+
+type shownConn struct{ opaqueConn }
+
+func (c shownConn) Raw() driver.Conn { return c.fullConn }

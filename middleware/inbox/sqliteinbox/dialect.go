@@ -23,7 +23,9 @@ func bind() *sqlstore.Binder { return &sqlstore.Binder{Mark: sqlstore.QuestionMa
 func dialect(q *queue) *sqlstore.Dialect {
 	return &sqlstore.Dialect{
 		Grammar: sqlstore.Grammar{
-			Refused:   sqlstore.TransactionRefused,
+			// The conflict clause is refused where it is seen; elsewhere (behind WITH, in
+			// a schema) what follows it is undone, see pin.
+			Refused:   append([]string{"INSERT OR ROLLBACK", "UPDATE OR ROLLBACK"}, sqlstore.TransactionRefused...),
 			Allowed:   sqlstore.TransactionAllowed,
 			Backticks: true,
 			Brackets:  true,
@@ -37,6 +39,8 @@ func dialect(q *queue) *sqlstore.Dialect {
 
 		Enter:         q.enter,
 		WaitByContext: true,
+		Pin:           pin,
+		Autocommits:   true,
 		Hold:          "SAVEPOINT " + sqlstore.Savepoint,
 		Prove:         prove,
 
@@ -44,6 +48,7 @@ func dialect(q *queue) *sqlstore.Dialect {
 		Busy:        busy,
 		Dooms:       dooms,
 		Uncommitted: uncommitted,
+		Undone:      undone,
 	}
 }
 

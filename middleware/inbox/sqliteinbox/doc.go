@@ -16,6 +16,14 @@
 // sekali, set after the claim and released before COMMIT, proves that the
 // handler did not end the transaction.
 //
+// SQLite undoes the whole transaction on its own after some errors: a statement
+// that its context interrupted, ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full
+// disk. What the handler sends after that is refused or undone, whatever it went
+// through: while a claim is open the inbox has the commit hook and the rollback
+// hook of the connection for itself. Behind a driver that hides its connection
+// they cannot be set; then what goes past the handle (inbox.SQLTx, prepared
+// statements) may stay, and the message is a letter.
+//
 // # Smallest use
 //
 //	db, err := sql.Open("sqlite", sqliteinbox.DSN("shop.db"))

@@ -311,24 +311,3 @@ func TestClasses(t *testing.T) {
 		t.Errorf("overtaken: class %s, %v", box.Class(err), err)
 	}
 }
-
-// ON CONFLICT ROLLBACK undoes the claim with everything else, and what comes
-// after it would be committed by itself: found out before commit.
-func TestConflictClauseThatRollsBack(t *testing.T) {
-	t.Parallel()
-	box, db := boxOn(t, inbox.Config{})
-	exec(t, db, `CREATE TABLE t (id INTEGER PRIMARY KEY)`, `INSERT INTO t VALUES (1)`)
-	out, err := box.Do(t.Context(), inbox.Claim{Consumer: "c", Key: "k"}, func(ctx context.Context) error {
-		tx, err := inbox.Tx(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `INSERT OR ROLLBACK INTO t VALUES (1)`); err == nil {
-			t.Error("no error")
-		}
-		return nil
-	})
-	if out != inbox.Failed || !errors.Is(err, inbox.ErrEnded) {
-		t.Errorf("%s, %v", out, err)
-	}
-}

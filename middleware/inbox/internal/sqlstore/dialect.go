@@ -47,9 +47,12 @@ type Dialect struct {
 	// Enter waits for the turn to have a transaction open, at most wait. Defaults
 	// to nil: no queue.
 	Enter func(ctx context.Context, wait time.Duration) (leave func(), err error)
-	// Pin prepares a connection before BEGIN and returns what undoes that.
-	// Defaults to nil: nothing to prepare. Not called when the user begins.
-	Pin func(ctx context.Context, c *sql.Conn) (restore func(context.Context) error, err error)
+	// Pin prepares a connection before BEGIN. Defaults to nil: nothing to prepare.
+	// Not called when the user begins.
+	Pin func(ctx context.Context, c *sql.Conn) (Pinned, error)
+	// Autocommits: when the database has given a transaction up, a connection that
+	// Pin did not prepare commits what follows statement by statement.
+	Autocommits bool
 	// Hold is run after the claim for the sake of Prove. Defaults to "": nothing.
 	Hold string
 	// Prove returns nil when the transaction that holds the claim is the open one,
@@ -78,9 +81,27 @@ type Dialect struct {
 	// Aborted tells whether after this error the server refuses every statement
 	// but ROLLBACK TO. Defaults to nil: no error does.
 	Aborted func(err error) bool
+	// Gone tells whether after this error the transaction is no more, so that no
+	// ROLLBACK TO can help and nothing may be sent. Defaults to nil: no error does.
+	Gone func(err error) bool
+	// Undone asks, after an error on a connection that autocommits, whether the
+	// transaction is no more. Defaults to nil: Gone tells.
+	Undone func(ctx context.Context, tx *sql.Tx) bool
 	// Uncommitted tells whether an error of COMMIT says that nothing was
 	// committed.
 	Uncommitted func(err error) bool
+}
+
+// Pinned is a connection that was prepared for a claim's transaction: whatever
+// the handler sends after the database gave that one up is undone too.
+type Pinned struct {
+	// Restore undoes the preparation. Nil: nothing was done.
+	Restore func(ctx context.Context) error
+	// Anytime: Restore commits nothing, even while the transaction is open.
+	Anytime bool
+	// Gone tells whether the transaction was undone. Defaults to nil: it does not
+	// show.
+	Gone func() bool
 }
 
 // Inserted is a claim that the claim statement inserted.

@@ -15,7 +15,8 @@
 //	Context    a guard in the handler's context; dead once killed
 //	Commit     errors the guard saw, the driver's transaction status where it
 //	           shows one, the dialect's proof, COMMIT
-//	Rollback   the proof first where the guard could not judge a statement
+//	Rollback   the proof first where the guard could not judge a statement, or
+//	           where the connection autocommits
 //
 // # When it fails
 //

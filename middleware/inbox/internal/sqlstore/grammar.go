@@ -26,6 +26,8 @@ type Grammar struct {
 	DollarQuotes bool
 	// NestedComments: /* /* */ */ is one comment.
 	NestedComments bool
+	// ReturnEndsComment: a carriage return ends a -- comment, as a line feed does.
+	ReturnEndsComment bool
 	// HashComments: # to the end of the line.
 	HashComments bool
 	// VersionComments: /*! ... */ is code.
@@ -52,6 +54,8 @@ type verdict struct {
 	undoes bool
 	// unjudged: the text does not tell whether the transaction stays open.
 	unjudged bool
+	// marks are its savepoints.
+	marks Marks
 }
 
 func (v verdict) err() error {
@@ -101,18 +105,21 @@ func (g *Grammar) verdict(v *verdict, head []string) {
 	if _, n := longest(g.Unjudged, head); n > 0 {
 		v.unjudged = true
 	}
-	name := ""
+	name, kind := "", sets
 	switch rest := head[1:]; head[0] {
 	case "SAVEPOINT":
 		name = first(rest)
 	case "RELEASE":
-		name = first(skip(rest, "SAVEPOINT"))
+		name, kind = first(skip(rest, "SAVEPOINT")), releases
 	case "ROLLBACK":
 		rest = skip(skip(rest, "WORK"), "TRANSACTION")
 		if first(rest) == "TO" {
 			v.undoes = true
-			name = first(skip(rest[1:], "SAVEPOINT"))
+			name, kind = first(skip(rest[1:], "SAVEPOINT")), returns
 		}
+	}
+	if name != "" {
+		v.marks = append(v.marks, mark{kind, name})
 	}
 	if strings.EqualFold(name, Savepoint) && v.refused == "" {
 		v.refused = head[0] + " " + strings.ToUpper(Savepoint)

@@ -23,6 +23,7 @@ type guard struct {
 	mu    sync.Mutex
 	rows  *sql.Rows   // of the last query; the handler may have left it open
 	stmts []*sql.Stmt // prepared through this handle
+	ends  []func()    // of the contexts of results
 }
 
 // kill makes the handle useless and closes what was left open on it.
@@ -41,17 +42,50 @@ func (g *guard) kill() {
 	for _, st := range g.stmts {
 		_ = st.Close()
 	}
+	for _, end := range g.ends {
+		end()
+	}
+}
+
+// bound ends a statement's context with the transaction's: database/sql does not
+// end a statement that was given another one. Call end when it is over.
+func (g *guard) bound(ctx context.Context) (_ context.Context, end func()) {
+	if limit, ok := g.s.ctx.Deadline(); ok {
+		if own, ok := ctx.Deadline(); ok && !own.After(limit) {
+			return ctx, func() {} // the handler's own
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.s.ctx, func() { cancel(context.Cause(g.s.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// boundResult is bound for a result: it ends with the handle.
+func (g *guard) boundResult(ctx context.Context) context.Context {
+	bound, end := g.bound(ctx)
+	if bound != ctx {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ends = append(g.ends, end)
+	}
+	return bound
 }
 
 // enter admits one call. The caller must leave with calls.RUnlock when err is
 // nil.
-func (g *guard) enter(query string) (verdict, error) {
+func (g *guard) enter(query string, prepare bool) (verdict, error) {
 	g.calls.RLock()
 	if g.dead {
 		g.calls.RUnlock()
 		return verdict{}, errLate
 	}
 	v := g.s.store.d.Grammar.judge(query)
+	if prepare {
+		v.marks = nil // when it runs does not show
+	}
 	err := g.s.admit(v)
 	if err == nil && g.s.store.d.OneResult && g.unread() {
 		err = g.s.doom(errUnread)
@@ -78,23 +112,25 @@ func (g *guard) unread() bool {
 
 // ExecContext is that of *sql.Tx, guarded.
 func (g *guard) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	v, err := g.enter(query)
+	v, err := g.enter(query, false)
 	if err != nil {
 		return nil, err
 	}
 	defer g.calls.RUnlock()
+	ctx, end := g.bound(ctx)
+	defer end()
 	res, err := g.s.tx.ExecContext(ctx, query, args...)
 	return res, g.s.seen(v, err)
 }
 
 // QueryContext is that of *sql.Tx, guarded.
 func (g *guard) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	v, err := g.enter(query)
+	v, err := g.enter(query, false)
 	if err != nil {
 		return nil, err
 	}
 	defer g.calls.RUnlock()
-	rows, err := g.s.tx.QueryContext(ctx, query, args...)
+	rows, err := g.s.tx.QueryContext(g.boundResult(ctx), query, args...)
 	if err := g.s.seen(v, err); err != nil {
 		return nil, err
 	}
@@ -107,12 +143,12 @@ func (g *guard) QueryContext(ctx context.Context, query string, args ...any) (*s
 // QueryRowContext is that of *sql.Tx, guarded. A refusal comes out of Scan, as
 // every error of a *sql.Row does.
 func (g *guard) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	v, err := g.enter(query)
+	v, err := g.enter(query, false)
 	if err != nil {
 		return g.s.tx.QueryRowContext(ended{err}, query)
 	}
 	defer g.calls.RUnlock()
-	row := g.s.tx.QueryRowContext(ctx, query, args...)
+	row := g.s.tx.QueryRowContext(g.boundResult(ctx), query, args...)
 	if err := row.Err(); err != nil {
 		if told := g.s.seen(v, err); !errors.Is(err, told) {
 			return g.s.tx.QueryRowContext(ended{told}, query)
@@ -123,14 +159,18 @@ func (g *guard) QueryRowContext(ctx context.Context, query string, args ...any) 
 	return row
 }
 
-// PrepareContext is that of *sql.Tx, guarded. The text is judged now; the errors
-// of the statement are seen by the proof before commit.
+// PrepareContext is that of *sql.Tx, guarded. The text is judged now. Errors of
+// the statement itself pass by the handle: those of the server are seen by the
+// proof before commit, those of the client (an argument of a wrong type) by
+// nobody. A savepoint that it sets or returns to is not known either.
 func (g *guard) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	v, err := g.enter(query)
+	v, err := g.enter(query, true)
 	if err != nil {
 		return nil, err
 	}
 	defer g.calls.RUnlock()
+	ctx, end := g.bound(ctx)
+	defer end()
 	st, err := g.s.tx.PrepareContext(ctx, query)
 	if err := g.s.seen(v, err); err != nil {
 		return nil, err
@@ -138,6 +178,9 @@ func (g *guard) PrepareContext(ctx context.Context, query string) (*sql.Stmt, er
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stmts = append(g.stmts, st)
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	g.s.prepared = true
 	return st, nil
 }
 

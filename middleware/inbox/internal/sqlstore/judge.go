@@ -9,10 +9,12 @@ type Verdict struct {
 	Undoes bool
 	// Unjudged: the text does not tell whether the transaction stays open.
 	Unjudged bool
+	// Marks are its savepoints, for Points.
+	Marks Marks
 }
 
 // Judge reads the text of one call.
 func (g *Grammar) Judge(query string) Verdict {
 	v := g.judge(query)
-	return Verdict{Refused: v.err(), Undoes: v.undoes, Unjudged: v.unjudged}
+	return Verdict{Refused: v.err(), Undoes: v.undoes, Unjudged: v.unjudged, Marks: v.marks}
 }

@@ -84,7 +84,11 @@ func (l *lexer) space() bool {
 		l.i++
 	case l.has("--") && (!l.g.HashComments || l.i+2 == len(l.s) || l.s[l.i+2] <= ' '),
 		c == '#' && l.g.HashComments:
-		if n := strings.IndexByte(l.s[l.i:], '\n'); n >= 0 {
+		ends := "\n"
+		if l.g.ReturnEndsComment {
+			ends = "\r\n"
+		}
+		if n := strings.IndexAny(l.s[l.i:], ends); n >= 0 {
 			l.i += n + 1
 		} else {
 			l.i = len(l.s)

@@ -47,18 +47,18 @@ func (s *session) begin() error {
 		if err != nil {
 			return err
 		}
-		var restore func(context.Context) error
+		var pinned Pinned
 		if d.Pin != nil {
-			restore, err = d.Pin(s.ctx, conn)
+			pinned, err = d.Pin(s.ctx, conn)
 		}
 		if err == nil {
 			s.tx, err = conn.BeginTx(s.ctx, &sql.TxOptions{Isolation: s.store.o.Isolation})
 			if err == nil {
-				s.conn, s.restore = conn, restore
+				s.conn, s.pinned = conn, pinned
 				return nil
 			}
-			if restore != nil {
-				err = errors.Join(err, restore(context.WithoutCancel(s.ctx)))
+			if pinned.Restore != nil {
+				err = errors.Join(err, pinned.Restore(context.WithoutCancel(s.ctx)))
 			}
 		}
 		_ = conn.Close()

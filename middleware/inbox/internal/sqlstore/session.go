@@ -21,21 +21,25 @@ const lookTimeout = 5 * time.Second
 
 // session is one open transaction.
 type session struct {
-	store   *Store
-	ctx     context.Context //nolint:containedctx // bounds the transaction, as in database/sql
-	tx      *sql.Tx
-	conn    *sql.Conn // nil when the user began
-	restore func(context.Context) error
-	leave   func()
-	claims  []inbox.Claim // new ones
-	over    bool          // the server answered our COMMIT or ROLLBACK
-	spoilt  bool          // the handler ended the transaction; what else it did to the connection is not known
+	store  *Store
+	ctx    context.Context //nolint:containedctx // bounds the transaction, as in database/sql
+	tx     *sql.Tx
+	conn   *sql.Conn // nil when the user began
+	pinned Pinned
+	leave  func()
+	claims []inbox.Claim // new ones
+	over   bool          // the server answered our COMMIT or ROLLBACK
+	spoilt bool          // the handler ended the transaction; what else it did to the connection is not known
 
 	// mu guards what the guards report.
 	mu       sync.Mutex
 	doomed   error // first error that no ROLLBACK TO undid
-	raw      bool  // the raw transaction was handed out
-	unjudged bool  // some statement's text did not tell
+	refused  bool  // a statement was, and no ROLLBACK TO makes up for that
+	gone     bool  // an error said that the transaction is no more
+	points   Points
+	raw      bool // the raw transaction was handed out
+	prepared bool // a statement was; what it does is not seen
+	unjudged bool // some statement's text did not tell
 }
 
 // Context implements inbox.Session.
@@ -60,10 +64,17 @@ func (s *session) admit(v verdict) error {
 	defer s.mu.Unlock()
 	if err := v.err(); err != nil {
 		// A handler that goes on as if it had been undone must not be committed.
+		s.refused = true
 		if s.doomed == nil {
 			s.doomed = err
 		}
 		return err
+	}
+	if s.undoneNow() {
+		if s.doomed == nil {
+			s.doomed = errUndone
+		}
+		return fmt.Errorf("statement not sent, the transaction failed before: %w", s.doomed)
 	}
 	// The server would only answer that the transaction is aborted; the first
 	// cause says more.
@@ -71,8 +82,12 @@ func (s *session) admit(v verdict) error {
 		return fmt.Errorf("statement not sent, the transaction failed before: %w", s.doomed)
 	}
 	s.unjudged = s.unjudged || v.unjudged
+	s.points.Send(v.marks, s.doomed)
 	return nil
 }
+
+// undoneNow tells whether the transaction is known to be no more. mu is held.
+func (s *session) undoneNow() bool { return s.gone || s.pinned.Gone != nil && s.pinned.Gone() }
 
 func (s *session) aborted(err error) bool { return s.store.d.Aborted != nil && s.store.d.Aborted(err) }
 
@@ -93,9 +108,10 @@ func (s *session) seen(v verdict, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err == nil && v.undoes:
-		s.doomed = nil
-	case err == nil || !s.store.d.Dooms(err):
+	case err == nil && !s.refused:
+		s.doomed = s.points.Done(v.marks, s.doomed)
+	case err == nil:
+	case !s.fails(err):
 	case s.doomed == nil:
 		s.doomed = err
 	default:
@@ -104,18 +120,26 @@ func (s *session) seen(v verdict, err error) error {
 	return err
 }
 
+// fails tells whether nothing may be committed after the error. mu is held.
+func (s *session) fails(err error) bool {
+	d := s.store.d
+	s.gone = s.gone || d.Gone != nil && d.Gone(err) || d.Undone != nil && s.loose() && d.Undone(s.ctx, s.tx)
+	return d.Dooms(err) || s.undoneNow()
+}
+
 // Commit implements inbox.Session.
 func (s *session) Commit(ctx context.Context) error {
 	defer s.done()
 	if err := s.ready(ctx); err != nil {
 		_ = s.rollback()
 		switch judged, ended := s.judged(), errors.Is(err, inbox.ErrEnded); {
-		case !judged && !ended && s.committed(ctx):
-			return fmt.Errorf("%w (its claim is committed): %w", inbox.ErrEnded, err)
-		case judged && ended && (s.restore != nil || s.store.d.ReadTx) && s.undone(ctx):
-			// Only without autocommit, which Pin took off or the pool never had: with it
-			// (SQLite) what the handler sent afterwards was committed by itself, and a
-			// retry would repeat it.
+		case !judged && !ended:
+			if told := s.committed(ctx); told != nil {
+				return fmt.Errorf("%w: %w", told, err)
+			}
+		case judged && ended && s.strict() && s.undone(ctx):
+			// Else what the handler sent afterwards was committed by itself, and a retry
+			// would repeat it.
 			return &inbox.SwallowedError{Err: errUndone}
 		}
 		return err
@@ -138,7 +162,7 @@ func (s *session) ready(ctx context.Context) error {
 	s.mu.Lock()
 	doomed := s.doomed
 	s.mu.Unlock()
-	if doomed != nil && s.judged() {
+	if doomed != nil && s.judged() && !s.leaks() {
 		return &inbox.SwallowedError{Err: doomed}
 	}
 	switch st := s.status(); {
@@ -167,6 +191,19 @@ func (s *session) judged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.raw && !s.unjudged
+}
+
+// strict: nothing that follows a transaction which the database gave up stays.
+func (s *session) strict() bool { return s.pinned.Restore != nil || s.store.d.ReadTx }
+
+// loose: something of that may stay.
+func (s *session) loose() bool { return s.store.d.Autocommits && !s.strict() }
+
+// leaks: something may have been sent, unseen, to a connection that keeps it.
+func (s *session) leaks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loose() && s.prepared
 }
 
 // status of the transaction as the driver's connection has it.
@@ -212,15 +249,19 @@ func (s *session) vanished(err error) error {
 }
 
 // committed looks whether a claim of this session is in the table although the
-// session did not commit it. A look that fails counts as no: then the database is
-// away, and an outage must not make letters.
-func (s *session) committed(ctx context.Context) bool {
+// session did not commit it. The error wraps inbox.ErrEnded when it is, and
+// inbox.ErrDoubt when that could not be found out.
+func (s *session) committed(ctx context.Context) error {
 	there, err := s.look(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		s.store.o.Logger.ErrorContext(ctx, "could not look whether a handler committed its claim's transaction itself",
 			"consumer", s.claims[0].Consumer, "key", s.claims[0].Key, "err", err)
+		return fmt.Errorf("%w: %w", inbox.ErrDoubt, err)
+	case there:
+		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
 	}
-	return there
+	return nil
 }
 
 // undone looks whether a transaction that was ended by nothing that went through
@@ -250,18 +291,22 @@ func (s *session) look(ctx context.Context) (there bool, err error) {
 // Rollback implements inbox.Session.
 func (s *session) Rollback(ctx context.Context) error {
 	defer s.done()
-	if s.judged() {
-		return s.rollback()
-	}
 	s.mu.Lock()
 	failed := s.doomed != nil && s.aborted(s.doomed)
+	undone := s.undoneNow()
 	s.mu.Unlock()
+	judged := s.judged()
 	var lost error
 	switch st := s.status(); {
-	case s.ctx.Err() != nil: // it was rolled back, or is gone since before
-	case st == 'I':
+	case s.ctx.Err() != nil && !judged: // it was rolled back, or is gone since before
+	case st == 'I' && s.ctx.Err() == nil:
 		_ = s.rollback()
 		return inbox.ErrEnded
+	case judged && undone && !s.leaks():
+		_ = s.rollback() // says that there is nothing to undo
+		return nil
+	case judged && (!s.loose() || s.ctx.Err() != nil):
+		return s.rollback()
 	case st == 'E', st == 0 && failed:
 		// A failed transaction answers nothing.
 	default:
@@ -275,8 +320,8 @@ func (s *session) Rollback(ctx context.Context) error {
 		}
 	}
 	// It failed or is out of reach: the question goes to the table.
-	if s.committed(ctx) {
-		return fmt.Errorf("%w (its claim is committed)", inbox.ErrEnded)
+	if err := s.committed(ctx); err != nil {
+		return err
 	}
 	return lost
 }
@@ -300,7 +345,7 @@ func (s *session) done() {
 		return
 	}
 	if s.conn != nil {
-		if s.spoilt || s.restore != nil && !s.restored() {
+		if s.spoilt || s.pinned.Restore != nil && !s.restored() {
 			// It must not go back into the pool as it is: it may hold table locks, or
 			// commit each statement.
 			_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
@@ -315,10 +360,10 @@ func (s *session) done() {
 // when its context ended and database/sql is about to roll back: to set
 // autocommit would commit it.
 func (s *session) restored() bool {
-	if !s.over {
+	if !s.over && !(s.pinned.Anytime && s.judged()) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
-	return s.restore(ctx) == nil
+	return s.pinned.Restore(ctx) == nil
 }
