@@ -112,7 +112,7 @@ func TestHandlersTableIsMissing(t *testing.T) {
 	stop := r.start(r.box("test", 4, &e), router.Config{Topology: quick()}, effect)
 	r.exec("ALTER TABLE effects RENAME TO hidden")
 	r.send(event("event", "effect"))
-	r.says(r.logged("consumer is held"), "set-up is wrong", "effects")
+	r.says(r.logged("message is held"), "set-up is wrong", "effects")
 	r.exec("ALTER TABLE hidden RENAME TO effects")
 	r.eventually("the event took effect", func() bool { return e.of(inbox.Processed) == 1 })
 	stop()
