@@ -34,7 +34,8 @@
 //	runtime.Goexit                      delayed or letter; settled by the stack itself
 //	undone by the database              again, not counted as an attempt
 //	claim held elsewhere                again, later
-//	database away, set-up wrong         held; goes on by itself
+//	database away, inbox set up wrong   all are held; goes on by itself
+//	handler's tables missing            its messages are held while nothing else gets through; else letters
 //	shutdown                            a running handler may commit; what waits goes back
 //
 // The package links neither a SQL driver nor an AMQP client, and works with any
