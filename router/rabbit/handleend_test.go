@@ -101,9 +101,9 @@ func TestHandleOutlivesPanicsOutsideOfTheHandler(t *testing.T) {
 	if len(began) != 4 {
 		t.Fatalf("%d deliveries, want 4", len(began))
 	}
-	for i, least := range []time.Duration{50, 100, 200} {
-		if wait := began[i+1].Sub(began[i]); wait < least*time.Millisecond {
-			t.Errorf("came again after %s, want at least %d ms", wait, least)
+	for i, least := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
+		if wait := began[i+1].Sub(began[i]); wait < least {
+			t.Errorf("came again after %s, want at least %s", wait, least)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (h *handler) whileOpen(d amqp.Delivery) context.Context {
 	defer h.mu.Unlock()
 	ctx := h.open[ch]
 	if ctx == nil {
-		ctx = whileOpen(h.ctx, ch)
+		ctx = whileOpen(h.ctx, ch) //nolint:fatcontext // one a channel, until it is closed
 		h.open[ch] = ctx
 		context.AfterFunc(ctx, func() {
 			h.mu.Lock()
@@ -131,7 +131,7 @@ func (g *handling) pause() time.Duration {
 	if !counted && g.d.Redelivered {
 		n = streak
 	}
-	return pause(n, requeueMin, requeueMax)
+	return pause(n, requeueFirst, requeueLimit)
 }
 
 func (g *handling) run(ctx context.Context, attempt int) (inbox.Outcome, error) {

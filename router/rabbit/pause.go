@@ -10,8 +10,8 @@ import (
 
 // The bounds of the pause before a delivery is put back, where nobody sets them.
 const (
-	requeueMin = 100 * time.Millisecond
-	requeueMax = 5 * time.Second
+	requeueFirst = 100 * time.Millisecond
+	requeueLimit = 5 * time.Second
 )
 
 // pause before a delivery goes back to its queue, exponential in n, with jitter:

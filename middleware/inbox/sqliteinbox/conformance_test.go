@@ -28,7 +28,7 @@ func TestInbox(t *testing.T) {
 	})
 }
 
-const endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+const endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) AS n FROM c"
 
 // newDatabase makes an empty file with the tables in it.
 func newDatabase(t *testing.T) inboxtest.Database {
@@ -92,7 +92,7 @@ func (w wrapped) Connect(context.Context) (driver.Conn, error) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
-	opaque := opaqueConn{c.(fullConn)} //nolint:forcetypeassert // the driver has it
+	opaque := opaqueConn{c.(fullConn)}
 	if w.shows {
 		return shownConn{opaque}, nil
 	}

@@ -360,7 +360,7 @@ func (s *session) done() {
 // when its context ended and database/sql is about to roll back: to set
 // autocommit would commit it.
 func (s *session) restored() bool {
-	if !s.over && !(s.pinned.Anytime && s.judged()) {
+	if !s.over && (!s.pinned.Anytime || !s.judged()) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
