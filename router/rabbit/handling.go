@@ -71,8 +71,8 @@ func (h *handler) whileOpen(d amqp.Delivery) context.Context {
 	defer h.mu.Unlock()
 	ctx := h.open[ch]
 	if ctx == nil {
-		ctx = whileOpen(h.ctx, ch) //nolint:fatcontext // one a channel, until it is closed
-		h.open[ch] = ctx
+		ctx = whileOpen(h.ctx, ch)
+		h.open[ch] = ctx //nolint:fatcontext // one a channel, until it is closed
 		context.AfterFunc(ctx, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
