@@ -41,11 +41,6 @@ type StackConfig struct {
 	Logger *slog.Logger
 }
 
-// DefaultDelays are the waits of delayed retry.
-func DefaultDelays() []time.Duration {
-	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
-}
-
 func (c StackConfig) withDefaults() (StackConfig, error) {
 	var errs []error
 	if c.DeadLetterTopic == nil {
@@ -55,7 +50,7 @@ func (c StackConfig) withDefaults() (StackConfig, error) {
 		errs = append(errs, errors.New("Delays without a Delayer: nothing would wait for them"))
 	}
 	if c.Delayer != nil && len(c.Delays) == 0 {
-		c.Delays = DefaultDelays()
+		c.Delays = inbox.DefaultDelays()
 	}
 	for i, d := range c.Delays {
 		if d <= 0 {

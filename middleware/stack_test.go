@@ -418,7 +418,7 @@ func TestDelayedRetryCarriesAttempts(t *testing.T) {
 	if calls.Load() != 4 || w.letters[0].Metadata[letter.HeaderAttempt] != "4" {
 		t.Errorf("%d calls, letter %v", calls.Load(), w.letters[0].Metadata)
 	}
-	if want := middleware.DefaultDelays()[:3]; len(d.waits) != 3 || d.waits[0] != want[0] || d.waits[1] != want[1] || d.waits[2] != want[2] {
+	if want := inbox.DefaultDelays()[:3]; len(d.waits) != 3 || d.waits[0] != want[0] || d.waits[1] != want[1] || d.waits[2] != want[2] {
 		t.Errorf("waits %v", d.waits)
 	}
 }

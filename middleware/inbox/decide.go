@@ -69,6 +69,12 @@ func DefaultPolicy() Policy {
 	return Policy{MaxAttempts: 10, InPlace: 5 * time.Second, MaxWaits: 30}
 }
 
+// DefaultDelays are the waits of delayed retry, and the retry queues that there
+// are for it: 5 s, 30 s, 2 min, 10 min and 1 h.
+func DefaultDelays() []time.Duration {
+	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
+}
+
 // Run is what Decide knows of a delivery after one run.
 type Run struct {
 	Outcome Outcome

@@ -12,6 +12,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
 // Topology declares what is missing on the broker. Set it where the service
@@ -52,10 +54,8 @@ type Topology struct {
 	PolicyOwned bool
 }
 
-// DefaultRetrySteps returns 5 s, 30 s, 2 min, 10 min and 1 h.
-func DefaultRetrySteps() []time.Duration {
-	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
-}
+// DefaultRetrySteps returns inbox.DefaultDelays: a queue for each wait.
+func DefaultRetrySteps() []time.Duration { return inbox.DefaultDelays() }
 
 // DeadLetterQueue is "<queue>.dlq".
 func DeadLetterQueue(queue string) string { return queue + ".dlq" }
