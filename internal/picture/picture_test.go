@@ -20,13 +20,13 @@ var imports = map[string][]string{
 	"middleware/inbox":           {},
 	"middleware/inbox/inboxtest": {"middleware/inbox"},
 	// What stores share: classes of errors, sessions, SQL.
-	"middleware/inbox/internal/postgres": {"middleware/inbox", "middleware/inbox/internal/sqlstore"},
-	"middleware/inbox/internal/sqlstore": {"middleware/inbox"},
+	"middleware/inbox/internal/postgres": {"middleware/inbox", "middleware/inbox/internal/sqlstore", "internal/migrate"},
+	"middleware/inbox/internal/sqlstore": {"middleware/inbox", "internal/migrate"},
 	// A driver only where its error type must be read.
-	"middleware/inbox/pginbox":     {"middleware/inbox", "middleware/inbox/internal/..."},
-	"middleware/inbox/pgxinbox":    {"middleware/inbox", "middleware/inbox/internal/...", "github.com/jackc/pgx/v5/..."},
-	"middleware/inbox/mysqlinbox":  {"middleware/inbox", "middleware/inbox/internal/...", "github.com/go-sql-driver/mysql"},
-	"middleware/inbox/sqliteinbox": {"middleware/inbox", "middleware/inbox/internal/...", "modernc.org/sqlite/..."},
+	"middleware/inbox/pginbox":     {"middleware/inbox", "middleware/inbox/internal/...", "internal/migrate"},
+	"middleware/inbox/pgxinbox":    {"middleware/inbox", "middleware/inbox/internal/...", "internal/migrate", "github.com/jackc/pgx/v5/..."},
+	"middleware/inbox/mysqlinbox":  {"middleware/inbox", "middleware/inbox/internal/...", "internal/migrate", "github.com/go-sql-driver/mysql"},
+	"middleware/inbox/sqliteinbox": {"middleware/inbox", "middleware/inbox/internal/...", "internal/migrate", "modernc.org/sqlite/..."},
 
 	"middleware": {
 		"middleware/inbox", "internal/letter", "internal/settle", "internal/backoff",
@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	},
 	"dlq/console": {"dlq", "middleware/inbox"},
 
+	"internal/migrate": {},
 	"internal/backoff": {"github.com/cenkalti/backoff/v5"},
 	"internal/letter":  {"middleware/inbox"},
 	"internal/settle":  {"middleware/inbox", "internal/letter", "internal/backoff"},

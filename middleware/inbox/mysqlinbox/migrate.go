@@ -4,9 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
-	"io/fs"
 
+	"github.com/sekali-mq/sekali/internal/migrate"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
@@ -14,37 +13,7 @@ import (
 //go:embed schema/*.sql
 var schema embed.FS
 
-func migrations() sqlstore.Migrations {
-	files, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sqlstore.Migrations{
-		Files: files,
-		Lock:  lockMigrations,
-		Begin: "START TRANSACTION", // for a pool that does not autocommit
-		Track: "CREATE TABLE IF NOT EXISTS %s (name VARBINARY(255) NOT NULL PRIMARY KEY, applied_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP) ENGINE = InnoDB",
-		Quote: quote,
-		Bind:  bind,
-	}
-}
-
-// lockMigrations holds a lock of the connection, since DDL ends every
-// transaction. Locks are named for the whole server, hence one of the database.
-func lockMigrations(ctx context.Context, conn *sql.Conn) (unlock func(context.Context) error, err error) {
-	const name = "CONCAT('sekali ', MD5(COALESCE(DATABASE(), '')))"
-	var got sql.NullBool
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", 60)").Scan(&got); err != nil {
-		return nil, err
-	}
-	if !got.Bool {
-		return nil, errors.New("another process has been migrating for a minute: try again when it is done")
-	}
-	return func(ctx context.Context) error {
-		_, err := conn.ExecContext(ctx, "SELECT RELEASE_LOCK("+name+")")
-		return err
-	}, nil
-}
+func migrations(t sqlstore.Table) migrate.Set { return t.Migrations(migrate.MySQL, schema, quote) }
 
 // Schema returns the statements that make the tables under their default names,
 // fit to paste into any migration tool.
@@ -53,7 +22,7 @@ func Schema() string {
 	if err != nil {
 		panic(err) // the default name is right
 	}
-	return migrations().Schema(t)
+	return migrations(t).Text()
 }
 
 // Migrate makes the tables that Open needs, or what is missing of them. What it
@@ -67,7 +36,7 @@ func Migrate(ctx context.Context, db *sql.DB, c Config) error {
 	if err != nil {
 		return inbox.ConfigError(op, err)
 	}
-	if err := migrations().Run(ctx, db, t); err != nil {
+	if err := migrations(t).Run(ctx, db); err != nil {
 		return sqlstore.OpenError(op, errorsOnly, err)
 	}
 	return nil

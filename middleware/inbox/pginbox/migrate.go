@@ -16,7 +16,7 @@ func Schema() string {
 	if err != nil {
 		panic(err) // the default name is right
 	}
-	return postgres.Migrations(binds.bind).Schema(t)
+	return postgres.Migrations(t).Text()
 }
 
 // Migrate makes the tables that Open needs, or what is missing of them, in one
@@ -29,8 +29,7 @@ func Migrate(ctx context.Context, db *sql.DB, c Config) error {
 	if err != nil {
 		return inbox.ConfigError(op, err)
 	}
-	// Literals are right on every driver, also behind a pooler.
-	if err := postgres.Migrations(literals.bind).Run(ctx, db, t); err != nil {
+	if err := postgres.Migrations(t).Run(ctx, db); err != nil {
 		return sqlstore.OpenError(op, dialect(binds, true), err)
 	}
 	return nil

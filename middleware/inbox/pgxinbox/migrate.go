@@ -18,7 +18,7 @@ func Schema() string {
 	if err != nil {
 		panic(err) // the default name is right
 	}
-	return postgres.Migrations(postgres.Literals).Schema(t)
+	return postgres.Migrations(t).Text()
 }
 
 // Migrate makes the tables that Open needs, or what is missing of them, in one
@@ -34,7 +34,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, c Config) (err error) {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := postgres.Migrations(postgres.Literals).Run(ctx, db, t); err != nil {
+	if err := postgres.Migrations(t).Run(ctx, db); err != nil {
 		return openError(op, err)
 	}
 	return nil

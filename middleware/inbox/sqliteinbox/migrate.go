@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"io/fs"
 
+	"github.com/sekali-mq/sekali/internal/migrate"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
 )
@@ -13,18 +13,8 @@ import (
 //go:embed schema/*.sql
 var schema embed.FS
 
-func migrations() sqlstore.Migrations {
-	files, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sqlstore.Migrations{
-		Files: files,
-		Begin: "BEGIN IMMEDIATE",
-		Track: "CREATE TABLE IF NOT EXISTS %s (name TEXT NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL DEFAULT (CAST(round(unixepoch('subsec') * 1000) AS INTEGER))) WITHOUT ROWID",
-		Quote: sqlstore.QuoteDouble,
-		Bind:  bind,
-	}
+func migrations(t sqlstore.Table) migrate.Set {
+	return t.Migrations(migrate.SQLite, schema, sqlstore.QuoteDouble)
 }
 
 // Schema returns the statements that make the tables under their default names,
@@ -34,7 +24,7 @@ func Schema() string {
 	if err != nil {
 		panic(err) // the default name is right
 	}
-	return migrations().Schema(t)
+	return migrations(t).Text()
 }
 
 // Migrate makes the tables that Open needs, or what is missing of them, in one
@@ -47,7 +37,7 @@ func Migrate(ctx context.Context, db *sql.DB, c Config) error {
 	if err != nil {
 		return inbox.ConfigError(op, err)
 	}
-	if err := patiently(ctx, func() error { return migrations().Run(ctx, db, t) }); err != nil {
+	if err := patiently(ctx, func() error { return migrations(t).Run(ctx, db) }); err != nil {
 		return sqlstore.OpenError(op, dialect(nil), err)
 	}
 	return nil
