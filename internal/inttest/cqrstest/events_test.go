@@ -27,20 +27,20 @@ func taken(ctx context.Context, e *Take) error { return effect(ctx, e.Item) }
 func remembered(ctx context.Context, e *Forgotten) error { return effect(ctx, e.Item) }
 
 // both runs a test with a processor of single handlers and with one of a group.
-func both(t *testing.T, f func(t *testing.T, w *world, group bool)) {
+func both(t *testing.T, f func(w *world, group bool)) {
 	for name, group := range map[string]bool{"single": false, "group": true} {
-		t.Run(name, func(t *testing.T) { f(t, newWorld(t), group) })
+		t.Run(name, func(t *testing.T) { f(newWorld(t), group) })
 	}
 }
 
 func TestEventTakesEffectOnce(t *testing.T) {
-	both(t, func(t *testing.T, w *world, group bool) {
+	both(t, func(w *world, group bool) {
 		stop := w.release(eventsOf(w, group, false, taken))
 		for range 3 {
 			w.send("sold-1", Take{"lamp"})
 		}
 		if got := w.outcomes(3); got[0] != inbox.Processed || got[1] != inbox.Duplicate || got[2] != inbox.Duplicate {
-			t.Errorf("outcomes %v, want one processed", got)
+			w.Errorf("outcomes %v, want one processed", got)
 		}
 		stop()
 		w.noLetter()
@@ -51,7 +51,7 @@ func TestEventTakesEffectOnce(t *testing.T) {
 // The trap: an event that nobody handles is claimed, so the release that can
 // handle it never does.
 func TestUnknownEventThatIsAckedIsClaimed(t *testing.T) {
-	both(t, func(t *testing.T, w *world, group bool) {
+	both(t, func(w *world, group bool) {
 		stop := w.release(eventsOf(w, group, true, taken))
 		w.send("event-1", Forgotten{"lamp"})
 		w.came(inbox.Processed)
@@ -68,14 +68,14 @@ func TestUnknownEventThatIsAckedIsClaimed(t *testing.T) {
 }
 
 func TestUnknownEventIsRetriedAndThenALetter(t *testing.T) {
-	both(t, func(t *testing.T, w *world, group bool) {
+	both(t, func(w *world, group bool) {
 		stop := w.release(eventsOf(w, group, false, taken))
 		w.send("event-1", Forgotten{"lamp"})
 		w.came(inbox.Failed, inbox.Failed, inbox.Failed)
 		letter := w.letter()
 		stop()
 		if r := letter.Metadata.Get("sekali-reason"); !strings.Contains(r, "Forgotten") {
-			t.Errorf("the letter's reason is %q, want the event's name in it", r)
+			w.Errorf("the letter's reason is %q, want the event's name in it", r)
 		}
 		w.books(0, 0)
 
@@ -88,7 +88,7 @@ func TestUnknownEventIsRetriedAndThenALetter(t *testing.T) {
 }
 
 func TestSkippedEventLeavesNoClaim(t *testing.T) {
-	both(t, func(t *testing.T, w *world, group bool) {
+	both(t, func(w *world, group bool) {
 		stop := w.release(eventsOf(w, group, false, taken), only("Take", inbox.Skip))
 		w.send("event-1", Forgotten{"lamp"})
 		w.came(inbox.Unclaimed)
