@@ -41,7 +41,15 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 	if err != nil {
 		return s, cols, err
 	}
-	for _, r := range []relation{live, registry} {
+	keeping, err := readRelation(ctx, conn, s, t.Schema, sqlstore.KeepingTable)
+	if err != nil {
+		return s, cols, err
+	}
+	audit, err := readRelation(ctx, conn, s, t.Schema, sqlstore.AuditTable)
+	if err != nil {
+		return s, cols, err
+	}
+	for _, r := range []relation{live, registry, keeping, audit} {
 		if r.kind == "" {
 			return s, cols, inbox.Configf(opOpen, "table %s does not exist for this user: call mysqlinbox.Migrate, or run the statements of mysqlinbox.Schema with your migration tool", r.name)
 		}

@@ -33,8 +33,20 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (file s
 	if err != nil {
 		return "", err
 	}
-	if live.kind == "" || registry.kind == "" {
-		return "", missing(*t, live.kind == "", s)
+	for _, other := range []struct{ name, quoted, kind string }{
+		{t.Name, t.Claims, live.kind}, {sqlstore.ConsumerTable, t.Consumers, registry.kind},
+		{sqlstore.KeepingTable, t.Keeping, ""}, {sqlstore.AuditTable, t.Audit, ""},
+	} {
+		if other.kind == "" {
+			beside, err := readTable(ctx, conn, other.name)
+			if err != nil {
+				return "", err
+			}
+			other.kind = beside.kind
+		}
+		if other.kind == "" {
+			return "", missing(other.quoted, s)
+		}
 	}
 	live.judge(f, t)
 	var errs []error
@@ -82,11 +94,7 @@ func fresh(ctx context.Context, db *sql.DB) (_ *sql.Conn, release func() error, 
 }
 
 // missing says which table is not there, and why it may be.
-func missing(t sqlstore.Table, claims bool, s settings) error {
-	name := t.Claims
-	if !claims {
-		name = t.Consumers
-	}
+func missing(name string, s settings) error {
 	if s.file == "" {
 		return inbox.Configf(opOpen, "table %s does not exist on a fresh connection: a database in memory belongs to one connection; use a file, or db.SetMaxOpenConns(1) before sqliteinbox.Migrate", name)
 	}

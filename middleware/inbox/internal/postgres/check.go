@@ -42,7 +42,15 @@ func Check(ctx context.Context, conn *sql.Conn, t *sqlstore.Table, o CheckOption
 	if err != nil {
 		return err
 	}
-	for _, r := range []relation{live, registry} {
+	keeping, err := readRelation(ctx, tx, t.Keeping)
+	if err != nil {
+		return err
+	}
+	audit, err := readRelation(ctx, tx, t.Audit)
+	if err != nil {
+		return err
+	}
+	for _, r := range []relation{live, registry, keeping, audit} {
 		if r.oid == 0 {
 			return inbox.Configf(o.Op, "table %s does not exist for this user and search_path: call %s.Migrate, or run the statements of %s.Schema with your migration tool", r.name, o.Package, o.Package)
 		}
