@@ -1,0 +1,148 @@
+package source
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/mysqlinbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/pginbox"
+	"github.com/sekali-mq/sekali/middleware/inbox/sqliteinbox"
+)
+
+// maxConnections of a pool: the command does little at once, and the database
+// is the services'.
+const maxConnections = 8
+
+// Open returns a pool that has been tried. The file of an SQLite database must
+// exist, unless create is true. Errors are explained, see Sentence.
+func (s Source) Open(ctx context.Context, create bool) (*sql.DB, error) {
+	if !create {
+		if err := s.exists(); err != nil {
+			return nil, s.Explain(err)
+		}
+	}
+	db, err := s.pool(ctx)
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, s.Explain(err)
+	}
+	return db, nil
+}
+
+func (s Source) pool(ctx context.Context) (*sql.DB, error) {
+	// A dead address must not take as long as TCP likes.
+	patience := 10 * time.Second
+	if end, ok := ctx.Deadline(); ok {
+		patience = max(time.Until(end), time.Second)
+	}
+	switch s.Kind {
+	case Postgres:
+		c, err := pgx.ParseConfig(s.dsn)
+		if err != nil {
+			return nil, err
+		}
+		if c.ConnectTimeout == 0 {
+			c.ConnectTimeout = patience
+		}
+		if c.RuntimeParams["application_name"] == "" {
+			c.RuntimeParams["application_name"] = "sekali"
+		}
+		return stdlib.OpenDB(*c), nil
+	case MySQL:
+		c, err := mysql.ParseDSN(s.dsn)
+		if err != nil {
+			return nil, err
+		}
+		if c.Timeout == 0 {
+			c.Timeout = patience
+		}
+		c.Logger = &mysql.NopLogger{}
+		connector, err := mysql.NewConnector(c)
+		if err != nil {
+			return nil, err
+		}
+		return sql.OpenDB(connector), nil
+	default:
+		dsn := s.dsn
+		if dsn == "" {
+			dsn = sqliteinbox.DSN(s.Address)
+		}
+		return sql.Open("sqlite", dsn)
+	}
+}
+
+// Inbox opens the inbox in db. table "" is the default name.
+func (s Source) Inbox(ctx context.Context, db *sql.DB, table string, logger *slog.Logger) (b *inbox.Inbox, err error) {
+	c := inbox.Config{Service: "sekali", Logger: logger}
+	switch s.Kind {
+	case Postgres:
+		b, err = pginbox.Open(ctx, db, pginbox.Config{Config: c, Table: table})
+	case MySQL:
+		b, err = mysqlinbox.Open(ctx, db, mysqlinbox.Config{Config: c, Table: table})
+	default:
+		b, err = sqliteinbox.Open(ctx, db, sqliteinbox.Config{Config: c, Table: table})
+	}
+	if err != nil {
+		return nil, s.Explain(err)
+	}
+	return b, nil
+}
+
+// Migrate makes the inbox's tables, or what is missing of them.
+func (s Source) Migrate(ctx context.Context, db *sql.DB, table string) (err error) {
+	switch s.Kind {
+	case Postgres:
+		err = pginbox.Migrate(ctx, db, pginbox.Config{Table: table})
+	case MySQL:
+		err = mysqlinbox.Migrate(ctx, db, mysqlinbox.Config{Table: table})
+	default:
+		err = sqliteinbox.Migrate(ctx, db, sqliteinbox.Config{Table: table})
+	}
+	if err != nil {
+		return s.Explain(err)
+	}
+	return nil
+}
+
+// Schema returns the statements that Migrate would run for the default name.
+func (s Source) Schema() string {
+	switch s.Kind {
+	case Postgres:
+		return pginbox.Schema()
+	case MySQL:
+		return mysqlinbox.Schema()
+	default:
+		return sqliteinbox.Schema()
+	}
+}
+
+// HasTable tells whether db has a table of this name, for this user.
+func (s Source) HasTable(ctx context.Context, db *sql.DB, name string) (bool, error) {
+	var query string
+	switch s.Kind {
+	case Postgres:
+		query = `SELECT count(*) FROM pg_class WHERE oid = to_regclass($1) AND has_table_privilege(oid, 'SELECT')`
+	case MySQL:
+		query = `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`
+	default:
+		query = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`
+	}
+	var n int
+	if err := db.QueryRowContext(ctx, query, name).Scan(&n); err != nil {
+		return false, s.Explain(fmt.Errorf("look for table %s: %w", name, err))
+	}
+	return n > 0, nil
+}
