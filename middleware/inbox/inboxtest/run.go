@@ -36,6 +36,10 @@ type Config struct {
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
+	// Earlier makes an expression that is as many seconds before the time in a column
+	// of the store's tables. The tables have the names and columns of our stores.
+	// Defaults to nil: claims cannot be made older, and purges are not tested.
+	Earlier func(column string, seconds int) string
 }
 
 // Database is one real database and the ways to it.
@@ -128,9 +132,27 @@ func Run(t *testing.T, c Config) {
 		{"Registration", registration},
 		{"UnregisteredConsumer", unregisteredConsumer},
 		{"RegistrationAtOnce", registrationAtOnce},
+
+		{"RegistryIsRead", registryIsRead},
+		{"ClaimsOfAKey", claimsOfAKey},
+		{"Stats", stats},
+		{"Forgetting", forgetting},
+		{"Changes", changes},
+		{"ActsNewestFirst", actsNewestFirst},
+		{"Hold", hold},
+		{"Renaming", renaming},
+		{"RenamingOntoClaims", renamingOntoClaims},
+		{"PurgeDeletesWhatIsOld", purgeDeletesWhatIsOld},
+		{"PurgeMovesTheHorizonForwardOnly", purgeMovesTheHorizonForwardOnly},
+		{"PurgeKeepsWhatIsHeld", purgeKeepsWhatIsHeld},
+		{"PurgeSparesNewClaims", purgeSparesNewClaims},
+		{"LookupsDuringAPurge", lookupsDuringAPurge},
+		{"PurgersAtOnce", purgersAtOnce},
+		{"PurgeIsCancelled", purgeIsCancelled},
+		{"PurgeBounds", purgeBounds},
 	} {
 		if c.OneWriter && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
-			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" {
+			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" || c.cannotAge(p.name) {
 			continue // not this store's property
 		}
 		t.Run(p.name, func(t *testing.T) { p.fn(s.test(t)) })

@@ -3,6 +3,7 @@ package mysqlinbox_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ func TestInbox(t *testing.T) {
 					return v.database(t, dsn, dsn)
 				},
 				Refused: refused,
+				Earlier: func(column string, seconds int) string {
+					return fmt.Sprintf("%s - INTERVAL %d SECOND", column, seconds)
+				},
 				Endless: "SELECT SLEEP(3600)",
 			})
 		})

@@ -33,25 +33,23 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (file s
 	if err != nil {
 		return "", err
 	}
-	for _, other := range []struct{ name, quoted, kind string }{
-		{t.Name, t.Claims, live.kind}, {sqlstore.ConsumerTable, t.Consumers, registry.kind},
-		{sqlstore.KeepingTable, t.Keeping, ""}, {sqlstore.AuditTable, t.Audit, ""},
-	} {
-		if other.kind == "" {
-			beside, err := readTable(ctx, conn, other.name)
-			if err != nil {
-				return "", err
-			}
-			other.kind = beside.kind
-		}
-		if other.kind == "" {
-			return "", missing(other.quoted, s)
-		}
+	if live.kind == "" {
+		return "", missing(t.Claims, s)
+	}
+	if registry.kind == "" {
+		return "", missing(t.Consumers, s)
 	}
 	live.judge(f, t)
 	var errs []error
 	if err := f.Err(opOpen); err != nil {
 		errs = append(errs, err)
+	}
+	for name, quoted := range map[string]string{sqlstore.KeepingTable: t.Keeping, sqlstore.AuditTable: t.Audit} {
+		if other, err := readTable(ctx, conn, name); err != nil {
+			return "", err
+		} else if other.kind == "" {
+			errs = append(errs, missing(quoted, s))
+		}
 	}
 	errs = append(errs, s.judge(c)...)
 	if err := errors.Join(errs...); err != nil {

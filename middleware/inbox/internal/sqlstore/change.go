@@ -11,7 +11,8 @@ import (
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
-// exec runs one statement and tells the rows that it changed.
+// exec runs one statement and tells the rows that it changed. make must bind in the
+// order of the text.
 func (k *Keeper) exec(ctx context.Context, tx *sql.Tx, make func(b *Binder) string) (int64, error) {
 	b := k.d.Bind()
 	statement := make(b)
@@ -181,12 +182,13 @@ func (k *Keeper) writeHold(ctx context.Context, tx *sql.Tx, was string, row inbo
 		return err
 	}
 	_, err := k.exec(ctx, tx, func(b *Binder) string {
-		since, by, why := "NULL", "NULL", "NULL"
+		statement := "UPDATE " + k.t.Keeping + " SET consumer_name = " + b.Text(row.Name)
 		if row.Held() {
-			since, by, why = k.d.Keeping.Time(b.Int(row.HeldSince.UnixMicro())), b.Text(row.HeldBy), b.Text(row.HeldWhy)
+			statement += ", held_since = " + k.d.Keeping.Time(b.Int(row.HeldSince.UnixMicro())) + ", held_by = " + b.Text(row.HeldBy) + ", held_why = " + b.Text(row.HeldWhy)
+		} else {
+			statement += ", held_since = NULL, held_by = NULL, held_why = NULL"
 		}
-		return "UPDATE " + k.t.Keeping + " SET consumer_name = " + b.Text(row.Name) + ", held_since = " + since + ", held_by = " + by + ", held_why = " + why +
-			" WHERE consumer_name = " + b.Text(was)
+		return statement + " WHERE consumer_name = " + b.Text(was)
 	})
 	return err
 }
