@@ -44,16 +44,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil || err.Error() == "" {
 		return exit
 	}
-	a.say("sekali: %s", report.Printable(a.secrets.Hide(source.Sentence(err))))
+	a.sayf("sekali: %s", report.Printable(a.secrets.Hide(source.Sentence(err))))
 	if exit == exitUsage {
-		a.say("Try: %s --help", command.CommandPath())
+		a.sayf("Try: %s --help", command.CommandPath())
 	}
 	return exit
 }
 
-// say prints a line on standard error: what is not the result.
-func (a *app) say(format string, args ...any) {
-	report.Line(a.stderr, format, args...)
+// sayf prints a line on standard error: what is not the result.
+func (a *app) sayf(format string, args ...any) {
+	report.Linef(a.stderr, format, args...)
 }
 
 // printer prints the result.

@@ -31,9 +31,9 @@ func (a *app) confirm(ctx context.Context, what string) error {
 		case "y", "yes":
 			return nil
 		}
-		return sayf("nothing was done")
+		return failf("nothing was done")
 	case <-ctx.Done():
-		return sayf("interrupted: nothing was done")
+		return failf("interrupted: nothing was done")
 	}
 }
 

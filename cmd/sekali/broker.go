@@ -42,7 +42,7 @@ func (a *app) broker(ctx context.Context) (*broker, error) {
 		Name: "sekali", DialTimeout: a.flags.timeout, ReconnectMax: 5 * time.Second, Logger: logger,
 		OnState: func(s rabbit.StateChange) {
 			if s.State == rabbit.Blocked {
-				a.say("sekali: RabbitMQ takes no messages at the moment (%s): waiting", s.Err)
+				a.sayf("sekali: RabbitMQ takes no messages at the moment (%s): waiting", s.Err)
 			}
 		},
 	})

@@ -36,10 +36,10 @@ func (a *app) collect(ctx context.Context, l *openLetters, b *broker, queues []s
 		config.Queue = func(string) string { return o.queue }
 	}
 	handler := l.Collector(config)
-	a.say("sekali: collecting from %s into %s. Alarms on the depth of these queues go quiet: use sekali dlq count --fail-over N instead.",
+	a.sayf("sekali: collecting from %s into %s. Alarms on the depth of these queues go quiet: use sekali dlq count --fail-over N instead.",
 		report.Printable(strings.Join(queues, ", ")), l.source)
 	if !o.untilEmpty {
-		a.say("sekali: running until it is interrupted (Ctrl-C)")
+		a.sayf("sekali: running until it is interrupted (Ctrl-C)")
 	}
 
 	all := make([]*collecting, len(queues))
@@ -94,10 +94,10 @@ func (a *app) collectable(ctx context.Context, b *broker, queues []string) error
 	}
 	for i := 0; i < len(all); i += 2 {
 		if all[i].missing {
-			return sayf("there is no queue %q at %s: check its name (rabbitmqctl list_queues) and the virtual host in the URL", all[i].queue, b.conn.Address())
+			return failf("there is no queue %q at %s: check its name (rabbitmqctl list_queues) and the virtual host in the URL", all[i].queue, b.conn.Address())
 		}
 		if all[i+1].missing {
-			a.say("sekali: there is no queue %s: a letter that the database refuses stays where it is", report.Printable(all[i+1].queue))
+			a.sayf("sekali: there is no queue %s: a letter that the database refuses stays where it is", report.Printable(all[i+1].queue))
 		}
 	}
 	return nil
@@ -125,12 +125,12 @@ func (a *app) collected(ctx context.Context, b *broker, all []*collecting, err e
 			case left[i].ready > 0:
 				rest = plural(left[i].ready, "letter") + " left in it"
 			}
-			p.Line("Collected: %s from %s; %s.", plural(out.Collected, "letter"), report.Printable(c.queue), rest)
+			p.Linef("Collected: %s from %s; %s.", plural(out.Collected, "letter"), report.Printable(c.queue), rest)
 		}); perr != nil {
 			return perr
 		}
 	}
-	p.Line("Next: sekali dlq kinds")
+	p.Linef("Next: sekali dlq kinds")
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return err
@@ -160,7 +160,7 @@ func (c *collecting) run(ctx context.Context) error {
 	if err != nil {
 		return c.broker.explain(err)
 	}
-	defer sub.Close()
+	defer func() { _ = sub.Close() }()
 	for {
 		before := c.failed.Load()
 		if err := c.once(ctx, sub); err != nil {
@@ -227,7 +227,7 @@ func (c *collecting) once(ctx context.Context, sub *rabbit.Subscriber) error {
 func (c *collecting) store(msg *message.Message) bool {
 	if err := c.handler(msg); err != nil {
 		c.failed.Add(1)
-		c.app.say("sekali: warning: a letter of %s could not be stored: %s", report.Printable(c.queue), report.Printable(c.app.secrets.Hide(err.Error())))
+		c.app.sayf("sekali: warning: a letter of %s could not be stored: %s", report.Printable(c.queue), report.Printable(c.app.secrets.Hide(err.Error())))
 		msg.Nack()
 		return false
 	}

@@ -49,11 +49,11 @@ func (a *app) act(what act) *cobra.Command {
 			Letters int64  `json:"letters"`
 		}{what.done, n}, func() {
 			if n == 0 {
-				p.Line("No letter was %s: none of those in question is in a state for it (see sekali dlq list --state all).", what.done)
+				p.Linef("No letter was %s: none of those in question is in a state for it (see sekali dlq list --state all).", what.done)
 				return
 			}
-			p.Line("%s %s.", plural(n, "letter"), what.done)
-			p.Line("Next: %s", what.next)
+			p.Linef("%s %s.", plural(n, "letter"), what.done)
+			p.Linef("Next: %s", what.next)
 		})
 	}
 	return c

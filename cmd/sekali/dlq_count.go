@@ -38,7 +38,7 @@ It never changes a letter.`,
 		p := a.printer()
 		if err := p.Object(struct {
 			Count int64 `json:"count"`
-		}{n}, func() { p.Line("%d", n) }); err != nil {
+		}{n}, func() { p.Linef("%d", n) }); err != nil {
 			return err
 		}
 		if failOver >= 0 && n > failOver {

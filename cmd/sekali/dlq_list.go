@@ -85,7 +85,7 @@ func (a *app) list(ctx context.Context, l *openLetters, f dlq.Filter, order dlq.
 		return err
 	}
 	if f.Limit > 0 && rows == f.Limit {
-		a.say("(the first %d; --limit 0 lists all)", rows)
+		a.sayf("(the first %d; --limit 0 lists all)", rows)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ an upgrade; the user of the DSN must be allowed to create tables.
 
 It never changes or drops a table that is there. With --print nothing is done: the
 statements are printed for your own migration tool.`,
-		Example: "  sekali dlq migrate --db postgres://owner:password@db/shop",
+		Example: "  sekali dlq migrate --db postgres://db/shop",
 		Args:    cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&printOnly, "print", false, "print the statements instead of running them")
@@ -33,7 +33,7 @@ statements are printed for your own migration tool.`,
 			if err != nil {
 				return s.Explain(err)
 			}
-			return p.Object(schemaOut{Schema: schema}, func() { p.Line("%s", schema) })
+			return p.Object(schemaOut{Schema: schema}, func() { p.Linef("%s", schema) })
 		}
 		o := openInbox{source: s}
 		if err := a.connect(c.Context(), &o, true); err != nil {
@@ -43,7 +43,7 @@ statements are printed for your own migration tool.`,
 			return s.Explain(err)
 		}
 		return p.Object(doneOut{Done: "migrated"}, func() {
-			p.Line("Letters: the tables are there. Next: sekali dlq collect QUEUE")
+			p.Linef("Letters: the tables are there. Next: sekali dlq collect QUEUE")
 		})
 	}
 	return c

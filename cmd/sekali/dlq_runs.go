@@ -71,10 +71,10 @@ func (a *app) fates(ctx context.Context, l *openLetters, id string) error {
 	}
 	p := a.printer()
 	return p.Object(newRunOut(run, &f), func() {
-		p.Line("Run %s: %s, begun %s by %s: %s", run.ID, runState(run), report.Time(run.BegunAt), report.Printable(run.Note.Who), report.Printable(run.Note.Why))
+		p.Linef("Run %s: %s, begun %s by %s: %s", run.ID, runState(run), report.Time(run.BegunAt), report.Printable(run.Note.Who), report.Printable(run.Note.Why))
 		_ = a.sayOutcomes(p, outcomes(run.Counts, false, run.ID))
 		if run.Counts.Sent > 0 {
-			p.Line("\nOf those that were sent:")
+			p.Linef("\nOf those that were sent:")
 			_ = a.sayOutcomes(p, []outcome{
 				{"processed", f.Processed, "nothing, their work is done"},
 				{"came back", f.Back, "sekali dlq kinds; mend the cause and redrive again"},
@@ -83,7 +83,7 @@ func (a *app) fates(ctx context.Context, l *openLetters, id string) error {
 			})
 		}
 		if run.State == dlq.Paused || run.Stale {
-			p.Line("\nTo go on: sekali dlq redrive --resume %s", run.ID)
+			p.Linef("\nTo go on: sekali dlq redrive --resume %s", run.ID)
 		}
 	})
 }

@@ -76,13 +76,13 @@ func (a *app) show(ctx context.Context, l *openLetters, letter *dlq.Letter) erro
 			"Seen", strconv.Itoa(letter.Seen), "Redrives", strconv.Itoa(letter.Redrives), "Last run", letter.Run,
 			"Copy of", number(letter.CopyOf), "Merged into", number(letter.MergedInto))
 		sayMessage(p, letter.Message)
-		p.Line("\nHistory")
+		p.Linef("\nHistory")
 		table := newEvents(p)
 		for _, e := range events {
 			_ = table.Add(e)
 		}
 		_ = table.End("nothing")
-		p.Line("\nNext: %s", nextFor(letter, judged[0]))
+		p.Linef("\nNext: %s", nextFor(letter, judged[0]))
 	})
 }
 
@@ -140,15 +140,15 @@ func sayMessage(p *report.Printer, m *dlq.Message) {
 	if m == nil {
 		return
 	}
-	p.Line("\nProperties")
+	p.Linef("\nProperties")
 	p.Fields(append(properties(m.Properties), "  exchange", m.Exchange, "  routing key", m.RoutingKey, "  uuid", m.UUID)...)
-	p.Line("\nHeaders")
+	p.Linef("\nHeaders")
 	for _, name := range sorted(m.Headers) {
 		typ, text := typed(m.Headers[name])
-		p.Line("  %s (%s): %s", report.Printable(name), typ, report.Printable(text))
+		p.Linef("  %s (%s): %s", report.Printable(name), typ, report.Printable(text))
 	}
-	p.Line("\nBody (%s)", plural(len(m.Body), "byte"))
-	p.Line("%s", body(m.Body))
+	p.Linef("\nBody (%s)", plural(len(m.Body), "byte"))
+	p.Linef("%s", body(m.Body))
 }
 
 func properties(m dlq.Properties) []string {

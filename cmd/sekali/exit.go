@@ -33,7 +33,7 @@ type sayError struct{ text string }
 
 func (e *sayError) Error() string { return e.text }
 
-func sayf(format string, args ...any) error { return &sayError{text: fmt.Sprintf(format, args...)} }
+func failf(format string, args ...any) error { return &sayError{text: fmt.Sprintf(format, args...)} }
 
 // code gives the exit code of an error. started tells whether the arguments had
 // been found right.

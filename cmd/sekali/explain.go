@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
@@ -34,9 +33,9 @@ It never changes anything, and takes nothing from the broker.`,
 			return err
 		}
 		x := &explaining{app: a, p: a.printer(), forms: storedForms(args[0])}
-		x.p.Line("Key %s", report.Printable(args[0]))
+		x.p.Linef("Key %s", report.Printable(args[0]))
 		if x.forms[0] != args[0] {
-			x.p.Line("stored as %s", x.forms[0])
+			x.p.Linef("stored as %s", x.forms[0])
 		}
 		for _, part := range []func(context.Context, []openInbox) error{x.claims, x.acts, x.others} {
 			if err := part(c.Context(), all); err != nil {
@@ -71,7 +70,7 @@ type rowsOut struct {
 	Count int64  `json:"count"`
 }
 
-func (x *explaining) head(text string) { x.p.Line("\n%s", text) }
+func (x *explaining) head(text string) { x.p.Linef("\n%s", text) }
 
 func (x *explaining) claims(ctx context.Context, all []openInbox) error {
 	x.head("Claims")
@@ -144,22 +143,19 @@ func (x *explaining) acts(ctx context.Context, all []openInbox) error {
 func (x *explaining) others(ctx context.Context, all []openInbox) error {
 	for _, o := range all {
 		for _, name := range []string{"sekali_effects", "sekali_outbox"} {
-			there, err := o.source.HasTable(ctx, o.db, name)
+			columns, err := o.source.Columns(ctx, o.db, name)
 			if err != nil {
 				return err
 			}
-			if !there {
+			if !slices.Contains(columns, "message_key") {
 				continue
 			}
 			n, err := countKey(ctx, o, name, x.forms[0])
 			if err != nil {
 				return o.source.Explain(err)
 			}
-			if n < 0 {
-				continue
-			}
 			if err := x.p.Object(part{Kind: "rows", Rows: &rowsOut{o.name, name, n}}, func() {
-				x.p.Line("\n%s of inbox %s: %s", name, o.name, plural(n, "row"))
+				x.p.Linef("\n%s of inbox %s: %s", name, o.name, plural(n, "row"))
 			}); err != nil {
 				return err
 			}
@@ -168,24 +164,14 @@ func (x *explaining) others(ctx context.Context, all []openInbox) error {
 	return nil
 }
 
-// countKey counts the rows of a key; -1 where the table does not keep keys.
-func countKey(ctx context.Context, o openInbox, table, key string) (int64, error) {
-	rows, err := o.db.QueryContext(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
-	if err != nil {
-		return 0, err
-	}
-	columns, err := rows.Columns()
-	_ = rows.Close()
-	if err != nil || !slices.Contains(columns, "message_key") {
-		return -1, err
-	}
+// countKey counts the rows of a key.
+func countKey(ctx context.Context, o openInbox, table, key string) (n int64, err error) {
 	mark := "?"
 	if o.source.Kind == source.Postgres {
 		mark = "$1"
 	}
-	var n sql.NullInt64
 	err = o.db.QueryRowContext(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE message_key = %s", table, mark), key).Scan(&n)
-	return n.Int64, err
+	return n, err
 }
 
 func (x *explaining) letters(ctx context.Context, key string, c dlq.Config) error {
@@ -194,7 +180,7 @@ func (x *explaining) letters(ctx context.Context, key string, c dlq.Config) erro
 	if err != nil {
 		// The claims are an answer already.
 		if isA[*usageError](err) || isA[*sayError](err) {
-			x.app.say("sekali: letters are not shown: %s", err)
+			x.app.sayf("sekali: letters are not shown: %s", err)
 			return nil
 		}
 		return err
@@ -211,7 +197,7 @@ func (x *explaining) letters(ctx context.Context, key string, c dlq.Config) erro
 		return l.explain(err)
 	}
 	if len(found) == 0 {
-		x.p.Line("none in the table; one may still be in a dead letter queue")
+		x.p.Linef("none in the table; one may still be in a dead letter queue")
 	}
 	for i, letter := range found {
 		if err := x.letter(ctx, l, letter, judged[i]); err != nil {
@@ -228,20 +214,20 @@ func (x *explaining) letter(ctx context.Context, l *openLetters, letter *dlq.Let
 	}
 	out := newLetterOut(letter, &j)
 	if err := x.p.Object(part{Kind: "letter", Letter: &out}, func() {
-		x.p.Line("%d  %s, died in %s: %s", letter.ID, letter.State, report.Printable(letter.Queue), report.Printable(report.Short(letter.Error, 100)))
-		x.p.Line("   %s: %s", j.Verdict, report.Printable(j.Why))
+		x.p.Linef("%d  %s, died in %s: %s", letter.ID, letter.State, report.Printable(letter.Queue), report.Printable(report.Short(letter.Error, 100)))
+		x.p.Linef("   %s: %s", j.Verdict, report.Printable(j.Why))
 	}); err != nil {
 		return err
 	}
 	for _, e := range events {
 		event := newEventOut(e)
 		if err := x.p.Object(part{Kind: "event", Event: &event}, func() {
-			x.p.Line("   %s  %s %s", report.Time(e.At), e.What, report.Printable(eventText(e)))
+			x.p.Linef("   %s  %s %s", report.Time(e.At), e.What, report.Printable(eventText(e)))
 		}); err != nil {
 			return err
 		}
 	}
-	x.p.Line("   Next: %s", report.Printable(nextFor(letter, j)))
+	x.p.Linef("   Next: %s", report.Printable(nextFor(letter, j)))
 	return nil
 }
 

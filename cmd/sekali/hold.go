@@ -29,7 +29,7 @@ resumes by itself: sekali resume CONSUMER.`,
 			consumer: args[0], why: why, change: inbox.Change{Hold: &hold}, done: "held",
 			what: func(before inbox.Consumer) (string, error) {
 				if before.Held() {
-					return "", sayf("%s is held already, since %s by %s: %s", before.Name, report.Time(before.HeldSince), before.HeldBy, before.HeldWhy)
+					return "", failf("%s is held already, since %s by %s: %s", before.Name, report.Time(before.HeldSince), before.HeldBy, before.HeldWhy)
 				}
 				return "", nil
 			},
@@ -63,7 +63,7 @@ the messages that waited. It never skips or loses any of them.
 			consumer: args[0], why: why, change: inbox.Change{Hold: &hold}, done: "resumed",
 			what: func(before inbox.Consumer) (string, error) {
 				if !before.Held() {
-					return "", sayf("%s is not held: nothing to do", before.Name)
+					return "", failf("%s is not held: nothing to do", before.Name)
 				}
 				return "", nil
 			},

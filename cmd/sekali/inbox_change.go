@@ -62,7 +62,7 @@ func (a *app) change(ctx context.Context, ch change) error {
 		Done string `json:"done"`
 	}{newConsumerOut(o.name, after), ch.done}, func() {
 		for _, line := range ch.next(after) {
-			p.Line("%s", report.Printable(line))
+			p.Linef("%s", report.Printable(line))
 		}
 	})
 }
@@ -135,7 +135,7 @@ no letters of it wait. It never touches claims.`,
 			consumer: args[0], why: why, change: inbox.Change{KeyRule: &rule}, done: "key rule accepted",
 			what: func(before inbox.Consumer) (string, error) {
 				if before.KeyRule == rule {
-					return "", sayf("%s has this key rule already: nothing to do", before.Name)
+					return "", failf("%s has this key rule already: nothing to do", before.Name)
 				}
 				return fmt.Sprintf("Copies of what %s processed under %q will run again under %q", before.Name, before.KeyRule, rule), nil
 			},
@@ -175,7 +175,7 @@ claims: running services are not affected.`,
 			consumer: args[0], why: why, change: inbox.Change{Horizon: &at}, now: args[1] == "now", done: "horizon moved",
 			what: func(before inbox.Consumer) (string, error) {
 				if !at.After(before.Horizon) {
-					return "", sayf("the horizon of %s is at %s, later than that: it never moves back", before.Name, report.Time(before.Horizon))
+					return "", failf("the horizon of %s is at %s, later than that: it never moves back", before.Name, report.Time(before.Horizon))
 				}
 				return fmt.Sprintf("Letters of %s from before %s will be unknown", before.Name, report.Time(at)), nil
 			},

@@ -25,7 +25,7 @@ their limits and policies too.
 Ends with 3 when something is wrong that can lose or double messages; each fault
 is one sentence with the fix. It never changes anything and takes no message.`,
 		Example: `  sekali inbox check
-  sekali inbox check --amqp amqp://user:password@rabbit/ --management http://user:password@rabbit:15672`,
+  sekali inbox check --amqp amqp://rabbit/ --management http://rabbit:15672`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().StringVar(&management, "management", "", "`URL` of RabbitMQ's management API ($SEKALI_MANAGEMENT_URL)")
@@ -47,7 +47,7 @@ is one sentence with the fix. It never changes anything and takes no message.`,
 				return err
 			}
 		} else {
-			k.p.Line("Queues: not checked, give --amqp to look at them too.")
+			k.p.Linef("Queues: not checked, give --amqp to look at them too.")
 		}
 		if k.faults > 0 {
 			return leftf("%s to repair, see above", plural(k.faults, "fault"))
@@ -84,7 +84,7 @@ func (k *checking) found(o checkOut) error {
 		case o.Broker != "":
 			what = "broker " + o.Broker
 		}
-		k.p.Line("%-12s %s: %s", o.Severity, what, report.Printable(o.Text))
+		k.p.Linef("%-12s %s: %s", o.Severity, what, report.Printable(o.Text))
 	})
 }
 

@@ -37,11 +37,11 @@ undoes what the handler wrote, and sends nothing.`,
 			return err
 		}
 		if len(records) > 1 && records[0].Found && records[1].Found {
-			return sayf("key %q is the printed form of one claim and the key of another: look at both with \"sekali explain\" and ask the authors of the producer", args[1])
+			return failf("key %q is the printed form of one claim and the key of another: look at both with \"sekali explain\" and ask the authors of the producer", args[1])
 		}
 		claim := records[0].Claim
 		if !records[0].Found {
-			return sayf("consumer %s has no claim of key %s: nothing to forget; the next copy runs anyway", consumer.Name, claim.Key)
+			return failf("consumer %s has no claim of key %s: nothing to forget; the next copy runs anyway", consumer.Name, claim.Key)
 		}
 		if err := a.ask(c.Context(), "This forgets that "+consumer.Name+" processed "+claim.Key); err != nil {
 			return err
@@ -51,12 +51,12 @@ undoes what the handler wrote, and sends nothing.`,
 			return o.source.Explain(err)
 		}
 		if !was {
-			return sayf("consumer %s has no claim of key %s any more: somebody else was faster", consumer.Name, claim.Key)
+			return failf("consumer %s has no claim of key %s any more: somebody else was faster", consumer.Name, claim.Key)
 		}
 		p := a.printer()
 		return p.Object(doneOut{Inbox: o.name, Consumer: consumer.Name, Done: "forgotten", Detail: claim.Key}, func() {
-			p.Line("Forgotten: %s of %s (it was %s).", claim.Key, consumer.Name, sayClaim(records[0]))
-			p.Line("Next: the next copy runs again. To send its letter: sekali dlq redrive --key '%s'", claim.Key)
+			p.Linef("Forgotten: %s of %s (it was %s).", claim.Key, consumer.Name, sayClaim(records[0]))
+			p.Linef("Next: the next copy runs again. To send its letter: sekali dlq redrive --key '%s'", claim.Key)
 		})
 	}
 	return c

@@ -16,7 +16,7 @@ create tables. An SQLite file that does not exist is made.
 
 It never changes or drops a table that is there. With --print nothing is done:
 the statements are printed for your own migration tool.`,
-		Example: `  sekali inbox migrate --inbox stock=postgres://owner:password@db/shop
+		Example: `  sekali inbox migrate --inbox stock=postgres://db/shop
   sekali inbox migrate --print --inbox stock=postgres://db/shop > migrations/0007_inbox.sql`,
 		Args: cobra.NoArgs,
 	}
@@ -29,8 +29,8 @@ the statements are printed for your own migration tool.`,
 		p := a.printer()
 		for _, o := range all {
 			if printOnly {
-				p.Line("-- inbox %s: %s", o.name, o.source.Kind)
-				if err := p.Object(schemaOut{o.name, o.source.Schema()}, func() { p.Line("%s", o.source.Schema()) }); err != nil {
+				p.Linef("-- inbox %s: %s", o.name, o.source.Kind)
+				if err := p.Object(schemaOut{o.name, o.source.Schema()}, func() { p.Linef("%s", o.source.Schema()) }); err != nil {
 					return err
 				}
 				continue
@@ -42,7 +42,7 @@ the statements are printed for your own migration tool.`,
 				return err
 			}
 			if err := p.Object(doneOut{Inbox: o.name, Done: "migrated"}, func() {
-				p.Line("Inbox %s: the tables are there. Next: start the services, or \"sekali inbox check\".", o.name)
+				p.Linef("Inbox %s: the tables are there. Next: start the services, or \"sekali inbox check\".", o.name)
 			}); err != nil {
 				return err
 			}

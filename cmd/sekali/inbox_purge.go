@@ -78,14 +78,14 @@ func (a *app) purge(ctx context.Context, in openInbox, consumer inbox.Consumer, 
 	p := a.printer()
 	out := purgedOut{in.name, consumer.Name, got.Looked, got.Deleted, got.Kept, got.Splits, report.Stamp(got.Cutoff), report.Stamp(got.Horizon), got.Busy, !got.Busy && !interrupted}
 	if err := p.Object(out, func() {
-		p.Line("Deleted: %s of %s, of %d looked at.", plural(got.Deleted, "claim"), consumer.Name, got.Looked)
+		p.Linef("Deleted: %s of %s, of %d looked at.", plural(got.Deleted, "claim"), consumer.Name, got.Looked)
 		if got.Kept > 0 {
-			p.Line("Kept for letters that are open: %d.", got.Kept)
+			p.Linef("Kept for letters that are open: %d.", got.Kept)
 		}
 		if got.Splits > 0 {
-			p.Line("Kept: %s; see their letters: sekali dlq list --verdict split", plural(got.Splits, "split claim"))
+			p.Linef("Kept: %s; see their letters: sekali dlq list --verdict split", plural(got.Splits, "split claim"))
 		}
-		p.Line("Horizon: %s. A missing claim of older work proves nothing from now on.", report.Time(got.Horizon))
+		p.Linef("Horizon: %s. A missing claim of older work proves nothing from now on.", report.Time(got.Horizon))
 	}); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -41,7 +42,7 @@ name. It never leaves a claim behind.`,
 		note.Stopped = stopped
 		moved, err := o.box.Rename(c.Context(), consumer.Name, args[1], note)
 		if err != nil {
-			return o.source.Explain(err)
+			return failf("%s", strings.ReplaceAll(o.source.Explain(err).Error(), "say in the note", "say with --stopped"))
 		}
 		p := a.printer()
 		return p.Object(struct {
@@ -50,10 +51,10 @@ name. It never leaves a claim behind.`,
 			To     string `json:"to"`
 			Claims int64  `json:"claims"`
 		}{doneOut{Inbox: o.name, Consumer: consumer.Name, Done: "renamed"}, args[1], moved}, func() {
-			p.Line("Renamed: %s is %s now, with %s.", consumer.Name, args[1], plural(moved, "claim"))
-			p.Line("Next: deploy the version that has this name. A process with the old one is refused.")
+			p.Linef("Renamed: %s is %s now, with %s.", consumer.Name, args[1], plural(moved, "claim"))
+			p.Linef("Next: deploy the version that has this name. A process with the old one is refused.")
 			if consumer.Held() {
-				p.Line("It is still held. To go on: sekali resume %s", args[1])
+				p.Linef("It is still held. To go on: sekali resume %s", args[1])
 			}
 		})
 	}

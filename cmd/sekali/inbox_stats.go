@@ -71,7 +71,7 @@ func (a *app) stats(ctx context.Context, all []openInbox, names []string) error 
 		return err
 	}
 	if len(missing) > 0 {
-		return sayf("there is no consumer %q: %s", missing[0], whichConsumers(known))
+		return failf("there is no consumer %q: %s", missing[0], whichConsumers(known))
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (a *app) registered(ctx context.Context, name string) (openInbox, inbox.Con
 			if c.Name == name {
 				found, rows = append(found, o), append(rows, c)
 			} else if slices.Contains(c.FormerNames, name) {
-				return o, c, sayf("consumer %q is called %q now (inbox %s): use that name", name, c.Name, o.name)
+				return o, c, failf("consumer %q is called %q now (inbox %s): use that name", name, c.Name, o.name)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func (a *app) registered(ctx context.Context, name string) (openInbox, inbox.Con
 	case 1:
 		return found[0], rows[0], nil
 	case 0:
-		return openInbox{}, inbox.Consumer{}, sayf("there is no consumer %q: %s", name, whichConsumers(known))
+		return openInbox{}, inbox.Consumer{}, failf("there is no consumer %q: %s", name, whichConsumers(known))
 	}
 	names := make([]string, len(found))
 	for i, o := range found {

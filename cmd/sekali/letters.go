@@ -60,12 +60,12 @@ func (a *app) letters(ctx context.Context, c dlq.Config) (*openLetters, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, a.flags.timeout)
 	defer cancel()
-	there, err := l.source.HasTable(limited, l.db, lettersTable)
+	columns, err := l.source.Columns(limited, l.db, lettersTable)
 	if err != nil {
 		return nil, err
 	}
-	if !there {
-		return nil, sayf("%s: there is no table %s (or this user may not read it): run \"sekali dlq migrate\", or give the letters' database with --db", l.source, lettersTable)
+	if len(columns) == 0 {
+		return nil, failf("%s: there is no table %s (or this user may not read it): run \"sekali dlq migrate\", or give the letters' database with --db", l.source, lettersTable)
 	}
 	c.Inboxes = make(map[string]*inbox.Inbox)
 	for _, o := range l.inboxes {
@@ -84,11 +84,11 @@ func (l *openLetters) explain(err error) error {
 	case err == nil || isA[*usageError](err) || isA[*leftError](err) || isA[*sayError](err):
 		return err
 	case errors.Is(err, dlq.ErrNoLetter):
-		return sayf("there is no letter of this id: sekali dlq list shows those that there are")
+		return failf("there is no letter of this id: sekali dlq list shows those that there are")
 	case errors.Is(err, dlq.ErrNoRun):
-		return sayf("there is no run of this id: sekali dlq runs shows those that there are")
+		return failf("there is no run of this id: sekali dlq runs shows those that there are")
 	case errors.Is(err, dlq.ErrBusy):
-		return sayf("another redrive has this queue: see sekali dlq runs; wait for it, or end it with sekali dlq redrive --cancel RUN")
+		return failf("another redrive has this queue: see sekali dlq runs; wait for it, or end it with sekali dlq redrive --cancel RUN")
 	}
 	return l.source.Explain(err)
 }
@@ -99,12 +99,12 @@ func (a *app) neededByLetters(ctx context.Context, in openInbox, c inbox.Consume
 	if dsn, _ := a.either("--db", a.flags.db, "SEKALI_DB"); dsn == "" {
 		limited, cancel := context.WithTimeout(ctx, a.flags.timeout)
 		defer cancel()
-		there, err := in.source.HasTable(limited, in.db, lettersTable)
+		columns, err := in.source.Columns(limited, in.db, lettersTable)
 		if err != nil {
 			return nil, err
 		}
-		if !there {
-			a.say("sekali: warning: no table of letters in %s: claims that letters need are not spared (--db names the letters' database)", in.source)
+		if len(columns) == 0 {
+			a.sayf("sekali: warning: no table of letters in %s: claims that letters need are not spared (--db names the letters' database)", in.source)
 			return nil, nil
 		}
 	}

@@ -48,7 +48,7 @@ func (a *app) redrive(ctx context.Context, f redriveFlags, ids []string) error {
 		return err
 	}
 	for _, warning := range targets.warnings() {
-		a.say("sekali: warning: %s", report.Printable(warning))
+		a.sayf("sekali: warning: %s", report.Printable(warning))
 	}
 	if !f.given(ids) {
 		if err := a.confirm(ctx, "This sends "+plural(plan.Sent, "letter")+" and resolves "+plural(plan.Resolved, "letter")+": all that there are"); err != nil {
@@ -104,8 +104,8 @@ func (a *app) cancelRun(ctx context.Context, f redriveFlags) error {
 	}
 	p := a.printer()
 	return p.Object(newRunOut(run, nil), func() {
-		p.Line("Cancelled: run %s. What it sent (%s) stays sent.", run.ID, plural(run.Counts.Sent, "letter"))
-		p.Line("Next: letters left in sending are taken up by the next redrive: sekali dlq list --state sending")
+		p.Linef("Cancelled: run %s. What it sent (%s) stays sent.", run.ID, plural(run.Counts.Sent, "letter"))
+		p.Linef("Next: letters left in sending are taken up by the next redrive: sekali dlq list --state sending")
 	})
 }
 
@@ -123,7 +123,7 @@ func (a *app) ended(ctx context.Context, l *openLetters, run dlq.Run, err error)
 	interrupted := err != nil && ctx.Err() != nil
 	if err != nil && (run.ID == "" || !interrupted && !errors.Is(err, dlq.ErrPaused) && !errors.Is(err, dlq.ErrCancelled)) {
 		if run.ID != "" {
-			a.say("sekali: run %s stopped; to go on: sekali dlq redrive --resume %s", run.ID, run.ID)
+			a.sayf("sekali: run %s stopped; to go on: sekali dlq redrive --resume %s", run.ID, run.ID)
 		}
 		if interrupted {
 			return leftf("interrupted before anything was sent")

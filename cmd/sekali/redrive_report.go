@@ -107,23 +107,23 @@ func (a *app) dryRun(plan dlq.Plan, ts targets) error {
 		out.Faults = fault.Error()
 	}
 	err := p.Object(out, func() {
-		p.Line("Dry run: nothing is changed.")
+		p.Linef("Dry run: nothing is changed.")
 		_ = a.sayOutcomes(p, outcomes(plan.Counts, true, ""))
 		if len(ts) > 0 {
-			p.Line("")
+			p.Linef("")
 			_ = sayTargets(p, ts)
 		}
 		if len(plan.Why) > 0 {
-			p.Line("\nWhy letters stay:")
+			p.Linef("\nWhy letters stay:")
 			for _, why := range byCount(plan.Why) {
-				p.Line("  %6d  %s", plan.Why[why], report.Printable(why))
+				p.Linef("  %6d  %s", plan.Why[why], report.Printable(why))
 			}
 		}
 		if plan.Older > 0 {
-			p.Line("\nOrder: %s older than work that their consumer has done since; a redrive does not restore the order.", plural(plan.Older, "letter"))
+			p.Linef("\nOrder: %s older than work that their consumer has done since; a redrive does not restore the order.", plural(plan.Older, "letter"))
 		}
 		for _, warning := range ts.warnings() {
-			p.Line("Warning: %s", report.Printable(warning))
+			p.Linef("Warning: %s", report.Printable(warning))
 		}
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func newRunOut(r dlq.Run, f *dlq.Fates) runOut {
 func (a *app) summary(run dlq.Run) error {
 	p := a.printer()
 	return p.Object(newRunOut(run, nil), func() {
-		p.Line("Run %s: %s, %s looked at.", run.ID, runState(run), plural(run.Counts.Looked, "letter"))
+		p.Linef("Run %s: %s, %s looked at.", run.ID, runState(run), plural(run.Counts.Looked, "letter"))
 		_ = a.sayOutcomes(p, outcomes(run.Counts, false, run.ID))
 	})
 }

@@ -90,7 +90,7 @@ func (ts targets) fit() error {
 		}
 	}
 	if len(faults) > 0 {
-		return sayf("nothing was sent: %s", strings.Join(faults, "; "))
+		return failf("nothing was sent: %s", strings.Join(faults, "; "))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (a *app) root() *cobra.Command {
 		Use:               "sekali",
 		Short:             "Look at claims and dead letters, and put letters back",
 		Long:              rootLong,
-		Example:           "  sekali dlq kinds --inbox stock=postgres://user:password@db/shop",
+		Example:           "  sekali dlq kinds --inbox stock=postgres://db/shop",
 		Args:              cobra.NoArgs,
 		SilenceUsage:      true,
 		SilenceErrors:     true,

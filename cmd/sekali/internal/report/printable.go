@@ -68,8 +68,8 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// Line prints one line; what is not the format is made printable by the caller
+// Linef prints one line; what is not the format is made printable by the caller
 // where it comes from outside.
-func Line(w io.Writer, format string, args ...any) {
+func Linef(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }

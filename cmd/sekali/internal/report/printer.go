@@ -30,10 +30,10 @@ func (p *Printer) Object(v any, text func()) error {
 	return encoder.Encode(v)
 }
 
-// Line prints a line for people; nothing in JSON.
-func (p *Printer) Line(format string, args ...any) {
+// Linef prints a line for people; nothing in JSON.
+func (p *Printer) Linef(format string, args ...any) {
 	if !p.json {
-		Line(p.w, format, args...)
+		Linef(p.w, format, args...)
 	}
 }
 
@@ -46,7 +46,7 @@ func (p *Printer) Fields(pairs ...string) {
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			Line(t, "%s\t%s", pairs[i], Printable(pairs[i+1]))
+			Linef(t, "%s\t%s", pairs[i], Printable(pairs[i+1]))
 		}
 	}
 	_ = t.Flush()
@@ -95,7 +95,7 @@ func (t *Table[T]) Add(row T) error {
 // End prints what is not printed yet, and none when there was no row.
 func (t *Table[T]) End(none string) error {
 	if t.rows == 0 {
-		t.p.Line("%s", none)
+		t.p.Linef("%s", none)
 		return nil
 	}
 	return t.tab.Flush()
@@ -112,5 +112,5 @@ func (t *Table[T]) line(cell func(Column[T]) string) {
 			cells[i] = "-"
 		}
 	}
-	Line(t.tab, "%s", strings.Join(cells, "\t"))
+	Linef(t.tab, "%s", strings.Join(cells, "\t"))
 }

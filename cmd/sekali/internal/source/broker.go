@@ -15,10 +15,10 @@ func ExplainBroker(who string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*Explained](err); ok {
+	if _, ok := errors.AsType[*ExplainedError](err); ok {
 		return err
 	}
-	return &Explained{text: who + ": " + brokerWhy(err), err: err}
+	return &ExplainedError{text: who + ": " + brokerWhy(err), err: err}
 }
 
 func brokerWhy(err error) string {

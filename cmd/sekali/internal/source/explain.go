@@ -21,17 +21,17 @@ import (
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
-// Explained is an error with the sentence for an operator.
-type Explained struct {
+// ExplainedError is an error with the sentence for an operator.
+type ExplainedError struct {
 	text string
 	err  error
 }
 
 // Error gives the sentence.
-func (e *Explained) Error() string { return e.text }
+func (e *ExplainedError) Error() string { return e.text }
 
 // Unwrap gives the cause.
-func (e *Explained) Unwrap() error { return e.err }
+func (e *ExplainedError) Unwrap() error { return e.err }
 
 // Explain makes the sentence for an error of this database. An error that is
 // explained already is left as it is.
@@ -39,10 +39,10 @@ func (s Source) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*Explained](err); ok {
+	if _, ok := errors.AsType[*ExplainedError](err); ok {
 		return err
 	}
-	return &Explained{text: s.String() + ": " + s.why(err), err: err}
+	return &ExplainedError{text: s.String() + ": " + s.why(err), err: err}
 }
 
 // Sentence gives what is shown of any error.

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -129,20 +130,27 @@ func (s Source) Schema() string {
 	}
 }
 
-// HasTable tells whether db has a table of this name, for this user.
-func (s Source) HasTable(ctx context.Context, db *sql.DB, name string) (bool, error) {
-	var query string
+// Columns of a table that this user may read; none where there is no such table.
+func (s Source) Columns(ctx context.Context, db *sql.DB, table string) (names []string, err error) {
+	query := `SELECT name FROM pragma_table_info(?)`
 	switch s.Kind {
 	case Postgres:
-		query = `SELECT count(*) FROM pg_class WHERE oid = to_regclass($1) AND has_table_privilege(oid, 'SELECT')`
+		query = `SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND has_table_privilege(attrelid, 'SELECT')`
 	case MySQL:
-		query = `SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`
-	default:
-		query = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`
+		query = `SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?`
+	case Unknown, SQLite:
 	}
-	var n int
-	if err := db.QueryRowContext(ctx, query, name).Scan(&n); err != nil {
-		return false, s.Explain(fmt.Errorf("look for table %s: %w", name, err))
+	rows, err := db.QueryContext(ctx, query, table)
+	if err != nil {
+		return nil, s.Explain(fmt.Errorf("look for table %s: %w", table, err))
 	}
-	return n > 0, nil
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, s.Explain(err)
+		}
+		names = append(names, name)
+	}
+	return names, s.Explain(rows.Err())
 }
