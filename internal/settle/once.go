@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -32,7 +33,7 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		return fn(ctx)
 	}
 	*claim = inbox.Claim{Consumer: o.Consumer}
-	key, err := o.Key.Of(o.Message)
+	key, err := o.key(ctx)
 	noKey := errors.Is(err, inbox.ErrNoKey)
 	switch {
 	case errors.Is(err, inbox.Skip):
@@ -48,4 +49,26 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		err = inbox.Permanent(err)
 	}
 	return inbox.Failed, err
+}
+
+// key is the one that an operator gave the message for this consumer, else that
+// of the rule.
+func (o Once) key(ctx context.Context) (string, error) {
+	v, ok := o.Message.Header(letter.HeaderKey)
+	if !ok {
+		return o.Key.Of(o.Message)
+	}
+	value, _ := letter.Text(v)
+	if key, ok := letter.KeyFor(value, o.Consumer); ok {
+		return key, nil
+	}
+	// Rare enough to ask: it was given under a former name, or to somebody else.
+	c, ok, err := o.Inbox.Consumer(ctx, o.Consumer)
+	if err != nil {
+		return "", err
+	}
+	if key, given := letter.KeyFor(value, c.FormerNames...); ok && given {
+		return key, nil
+	}
+	return o.Key.Of(o.Message)
 }

@@ -317,6 +317,9 @@ func (r *round) hold(ctx context.Context, patience <-chan time.Time, err error) 
 	if inbox.ClassOf(err) == inbox.ClassConfig {
 		text = "consumer is held: its set-up is wrong; nothing is lost, it goes on when this is mended"
 	}
+	if errors.Is(err, inbox.ErrHeld) {
+		text = "consumer is held by an operator: its messages wait until it is resumed"
+	}
 	if !own(err) {
 		if r.gate.hold() {
 			r.settler.log.Error(text, "consumer", r.delivery.Consumer, "err", err)
