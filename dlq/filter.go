@@ -39,13 +39,3 @@ type Filter struct {
 	// Limit bounds the number of letters. Defaults to 0: no bound.
 	Limit int
 }
-
-// Order in which letters are listed.
-type Order uint8
-
-const (
-	// OldestFirst is by rising id. The default.
-	OldestFirst Order = iota
-	// NewestFirst is by falling id.
-	NewestFirst
-)

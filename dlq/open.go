@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
-
-var errUnbuilt = errors.New("not built yet")
 
 // Config of the letters. The zero value works: every letter is then kept, and
 // none is judged.
@@ -29,26 +30,72 @@ type Config struct {
 	// RetryQueue tells retry queues by their names: a letter did not die in them.
 	// Defaults to names with ".retry." inside.
 	RetryQueue func(queue string) bool
+	// AllowLossOnCrash accepts settings of the database under which the last
+	// commits may be gone after a crash, although their letters are no longer in
+	// the dead letter queue. For tests. Defaults to false: Open refuses them.
+	AllowLossOnCrash bool
 	// Logger takes what an operator should know. Defaults to nil: silent.
 	Logger *slog.Logger
 }
 
+const defaultBirthSkew = 5 * time.Minute
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	for name, b := range c.Inboxes {
+		if b == nil {
+			errs = append(errs, fmt.Errorf("Inboxes[%q] is nil: open it first", name))
+		}
+	}
+	if c.BirthSkew < 0 {
+		errs = append(errs, fmt.Errorf("BirthSkew is %s: must not be negative", c.BirthSkew))
+	}
+	if c.BirthSkew == 0 {
+		c.BirthSkew = defaultBirthSkew
+	}
+	if c.RetryQueue == nil {
+		c.RetryQueue = func(queue string) bool { return strings.Contains(queue, ".retry.") }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Inboxes = maps.Clone(c.Inboxes)
+	return c, errors.Join(errs...)
+}
+
 // Letters is the table of dead letters. Safe for concurrent use, also by several
 // processes.
-type Letters struct{}
+type Letters struct {
+	db     *sql.DB
+	d      *dialect
+	config Config
+	// turn is held by the one write transaction of a database that has only one.
+	turn chan struct{}
+	// durably is run in each write transaction where the server's default would
+	// lose it in a crash.
+	durably  string
+	registry registry
+}
 
-// Migrate makes the tables that Open needs, or what is missing of them. What it
-// did is kept in the table sekali_migrations. Safe to call from several processes
-// at once and at every start.
-func Migrate(ctx context.Context, db *sql.DB) error { return errUnbuilt }
-
-// Schema returns the statements that make the tables, fit to paste into any
-// migration tool. The dialect is "postgres", "mysql" (also for MariaDB) or
-// "sqlite".
-func Schema(dialect string) (string, error) { return "", errUnbuilt }
+const opOpen = "open dlq"
 
 // Open returns the letters in db, which is PostgreSQL, MySQL, MariaDB or SQLite:
 // the server is asked which. It checks the tables and the settings of a
 // connection, and creates nothing, see Migrate. ctx bounds the check only. The
 // caller keeps db and closes it.
-func Open(ctx context.Context, db *sql.DB, c Config) (*Letters, error) { return nil, errUnbuilt }
+func Open(ctx context.Context, db *sql.DB, c Config) (*Letters, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, inbox.ConfigError(opOpen, err)
+	}
+	d, err := find(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", opOpen, err)
+	}
+	l := &Letters{db: db, d: d, config: c, turn: make(chan struct{}, 1)}
+	if err := l.check(ctx); err != nil {
+		return nil, err
+	}
+	l.registry.inboxes = c.Inboxes
+	return l, nil
+}

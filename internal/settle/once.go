@@ -33,7 +33,13 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		return fn(ctx)
 	}
 	*claim = inbox.Claim{Consumer: o.Consumer}
-	key, err := o.key(ctx)
+	key, err := o.given(ctx)
+	if err != nil {
+		return inbox.Failed, err
+	}
+	if key == "" {
+		key, err = o.Key.Of(o.Message)
+	}
 	noKey := errors.Is(err, inbox.ErrNoKey)
 	switch {
 	case errors.Is(err, inbox.Skip):
@@ -51,24 +57,22 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 	return inbox.Failed, err
 }
 
-// key is the one that an operator gave the message for this consumer, else that
-// of the rule.
-func (o Once) key(ctx context.Context) (string, error) {
+// given is the key that an operator gave the message for this consumer, before
+// any rule; "" for none.
+func (o Once) given(ctx context.Context) (string, error) {
 	v, ok := o.Message.Header(letter.HeaderKey)
 	if !ok {
-		return o.Key.Of(o.Message)
+		return "", nil
 	}
 	value, _ := letter.Text(v)
 	if key, ok := letter.KeyFor(value, o.Consumer); ok {
 		return key, nil
 	}
 	// Rare enough to ask: it was given under a former name, or to somebody else.
-	c, ok, err := o.Inbox.Consumer(ctx, o.Consumer)
+	c, _, err := o.Inbox.Consumer(ctx, o.Consumer)
 	if err != nil {
 		return "", err
 	}
-	if key, given := letter.KeyFor(value, c.FormerNames...); ok && given {
-		return key, nil
-	}
-	return o.Key.Of(o.Message)
+	key, _ := letter.KeyFor(value, c.FormerNames...)
+	return key, nil
 }
