@@ -58,14 +58,21 @@ func (b *Inbox) Register(ctx context.Context, c Consumer) error {
 	if err != nil {
 		return fail(err)
 	}
+	var row Consumer
 	for _, k := range known {
+		if k.Name == c.Name {
+			row = k
+		}
 		if k.Queue == c.Queue && k.Name != c.Name && slices.Contains(k.FormerNames, c.Name) {
 			return Configf(op, "the consumer of queue %q was renamed to %q, and all its claims with it (an old deployment came back?): deploy with the new name", c.Queue, k.Name)
 		}
 	}
-	row, err := b.store.Register(ctx, c)
-	if err != nil {
-		return fail(err)
+	// A row that is there is not inserted again: that would wait for a rename or a
+	// purge that has it locked.
+	if row.Name == "" {
+		if row, err = b.store.Register(ctx, c); err != nil {
+			return fail(err)
+		}
 	}
 	switch {
 	case row.Service != c.Service:

@@ -316,6 +316,62 @@ func purgersAtOnce(h *test) {
 	}
 }
 
+// Handlers go on while a purge deletes: new keys between the deleted ones are
+// claimed at once although its transaction is open, and an open claim of such a key
+// does not stop it.
+func purgeBesideHandlers(h *test) {
+	keys := numbered("k", 12)
+	h.aged(h.consumer, keys...)
+	o := quick()
+	o.Batch = len(keys)
+	purged := make(chan inbox.Purged, 1)
+	h.want(inbox.Processed, h.claim("k005-open"), func(ctx context.Context) error {
+		// The last one that the purge comes to is locked, so that its transaction stays
+		// open with all others deleted.
+		if err := h.db.Exec(ctx, "UPDATE processed_messages SET processed_at = processed_at WHERE consumer_name = '"+h.consumer+"' AND message_key = 'k011'"); err != nil {
+			return err
+		}
+		go func() {
+			p, err := h.box.Purge(h.ctx, h.consumer, o)
+			if err != nil {
+				h.Errorf("purge: %v", err)
+			}
+			purged <- p
+		}()
+		h.waiting()
+		short := h.open(inbox.Config{LockWait: time.Second}, 0)
+		for _, key := range []string{"a", "k001-new", "k006-new", "k010-new", "k0105", "z"} {
+			if out, err := short.Do(h.ctx, h.claim(key), h.write("k")); out != inbox.Processed {
+				h.Errorf("claim %q beside the open purge: %s, %v", key, out, err)
+			}
+		}
+		select {
+		case p := <-purged:
+			h.Errorf("the purge did not wait: %+v", p)
+			purged <- p
+		default:
+		}
+		return nil
+	})
+	select {
+	case p := <-purged:
+		if p.Deleted != int64(len(keys)) {
+			h.Errorf("purged %+v", p)
+		}
+	case <-h.ctx.Done():
+		h.Fatal("the purge did not end")
+	}
+	h.left(h.consumer, []string{"k005-open", "k001-new", "k010-new", "a", "z"}, keys)
+
+	h.aged(h.consumer, keys...)
+	h.want(inbox.Processed, h.claim("k007-open"), func(context.Context) error {
+		if p := h.purge(quick()); p.Deleted != int64(len(keys)) {
+			h.Errorf("beside an open claim: %+v", p)
+		}
+		return nil
+	})
+}
+
 // A purger that is stopped leaves what it did, and keeps nobody out.
 func purgeIsCancelled(h *test) {
 	h.aged(h.consumer, numbered("k", 20)...)
@@ -359,7 +415,7 @@ func purgeBounds(h *test) {
 // purges are left out where the suite cannot make claims older.
 var purges = []string{
 	"PurgeDeletesWhatIsOld", "PurgeMovesTheHorizonForwardOnly", "PurgeKeepsWhatIsHeld", "PurgeSparesNewClaims", "LookupsDuringAPurge",
-	"PurgersAtOnce", "PurgeIsCancelled", "PurgeBounds",
+	"PurgersAtOnce", "PurgeBesideHandlers", "PurgeIsCancelled", "PurgeBounds",
 }
 
 func (c Config) cannotAge(name string) bool { return c.Earlier == nil && slices.Contains(purges, name) }

@@ -148,10 +148,11 @@ func Run(t *testing.T, c Config) {
 		{"PurgeSparesNewClaims", purgeSparesNewClaims},
 		{"LookupsDuringAPurge", lookupsDuringAPurge},
 		{"PurgersAtOnce", purgersAtOnce},
+		{"PurgeBesideHandlers", purgeBesideHandlers},
 		{"PurgeIsCancelled", purgeIsCancelled},
 		{"PurgeBounds", purgeBounds},
 	} {
-		if c.OneWriter && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
+		if c.OneWriter && (p.name == "OtherKeysDoNotWait" || p.name == "PurgeBesideHandlers") || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
 			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" || c.cannotAge(p.name) {
 			continue // not this store's property
 		}
