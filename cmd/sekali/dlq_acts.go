@@ -35,7 +35,7 @@ func (a *app) act(what act) *cobra.Command {
 		if err := a.whole(c.Context(), &f, ids, &chosen, "This "+what.verb+" all letters"); err != nil {
 			return err
 		}
-		l, err := a.letters(c.Context(), dlq.Config{})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: true})
 		if err != nil {
 			return err
 		}

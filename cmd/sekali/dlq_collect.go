@@ -28,11 +28,12 @@ It never sends a letter back, and never runs a handler.`,
 	c.Flags().BoolVar(&o.untilEmpty, "until-empty", false, "end when the queues are empty")
 	c.Flags().IntVar(&o.concurrency, "concurrency", o.concurrency, "letters of one queue that are stored at once")
 	c.Flags().StringVar(&o.queue, "died-in", "", "`queue` that letters died in which do not tell; the DLQ's name without .dlq by default")
+	c.Flags().BoolVar(&o.allowLoss, "allow-loss-on-crash", false, "take a database that may lose its last commits, and letters with them, in a crash")
 	c.RunE = func(c *cobra.Command, queues []string) error {
 		if o.concurrency < 1 {
 			return usagef("--concurrency is %d: must be positive", o.concurrency)
 		}
-		l, err := a.letters(c.Context(), dlq.Config{})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: o.allowLoss})
 		if err != nil {
 			return err
 		}
@@ -49,6 +50,7 @@ type collectOptions struct {
 	untilEmpty  bool
 	concurrency int
 	queue       string
+	allowLoss   bool
 }
 
 type collectedOut struct {

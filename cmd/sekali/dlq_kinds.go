@@ -32,7 +32,7 @@ It never changes a letter.`,
 		if len(chosen.Headers)+len(chosen.Verdicts) > 0 || chosen.Limit > 0 {
 			return usagef("kinds are counted by the database: --header, --verdict and --limit are for sekali dlq list")
 		}
-		l, err := a.letters(c.Context(), dlq.Config{})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: true})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ It never changes a letter, and takes nothing from the broker.`,
 		if oldest {
 			order = dlq.OldestFirst
 		}
-		l, err := a.letters(c.Context(), dlq.Config{})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: true})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ with: sekali dlq redrive --resume RUN.`,
 		if len(args) > 1 {
 			return usagef("give one RUN, or none to list them")
 		}
-		l, err := a.letters(c.Context(), dlq.Config{})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: true})
 		if err != nil {
 			return err
 		}

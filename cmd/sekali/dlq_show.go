@@ -38,7 +38,7 @@ It never changes the letter. --body prints nothing but the body, byte by byte.`,
 		if err != nil {
 			return err
 		}
-		l, err := a.letters(c.Context(), dlq.Config{BirthHeader: birth, BirthSkew: birthSkew})
+		l, err := a.letters(c.Context(), dlq.Config{AllowLossOnCrash: true, BirthHeader: birth, BirthSkew: birthSkew})
 		if err != nil {
 			return err
 		}

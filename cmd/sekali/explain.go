@@ -42,7 +42,7 @@ It never changes anything, and takes nothing from the broker.`,
 				return err
 			}
 		}
-		return x.letters(c.Context(), args[0], dlq.Config{BirthHeader: birth, BirthSkew: birthSkew})
+		return x.letters(c.Context(), args[0], dlq.Config{AllowLossOnCrash: true, BirthHeader: birth, BirthSkew: birthSkew})
 	}
 	return c
 }

@@ -63,7 +63,7 @@ func TestAWrongPostgresIsOneSentenceWithTheFix(t *testing.T) {
 	t.Cleanup(func() { s.exec("DROP ROLE " + role) })
 	looking := changed(t, dsn, func(u *url.URL) { u.User = url.UserPassword(role, "only-looking") })
 	stats(looking).sentence(exitFailed, "GRANT SELECT, INSERT, UPDATE, DELETE ON")
-	c.call("dlq", "list", "--db", looking).sentence(exitFailed, "there is no table dead_letters (or this user may not read it)", `run "sekali dlq migrate"`)
+	c.call("dlq", "list", "--db", looking).sentence(exitFailed, "there is no table sekali_dead_letters (or this user may not read it)", `run "sekali dlq migrate"`)
 	c.call("inbox", "migrate", "--inbox", "stock="+looking).wants(exitFailed, "permission denied")
 }
 

@@ -134,8 +134,13 @@ var places = []place{
 // everywhere runs a test on each kind of database.
 func everywhere(t *testing.T, test func(t *testing.T, s *shop)) {
 	t.Helper()
+	atEvery(t, func(t *testing.T, p place) { test(t, newShop(t, p)) })
+}
+
+func atEvery(t *testing.T, test func(t *testing.T, p place)) {
+	t.Helper()
 	for _, p := range places {
-		t.Run(p.name, func(t *testing.T) { test(t, newShop(t, p)) })
+		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
 }
 
@@ -156,7 +161,7 @@ func newShop(t *testing.T, p place) *shop {
 	s.call("inbox", "migrate").wants(exitDone, "Inbox stock: the tables are there")
 	src := s.connect()
 	var err error
-	if s.box, err = src.Inbox(t.Context(), s.db, "", nil); err != nil {
+	if s.box, err = src.Inbox(t.Context(), s.db, source.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return s

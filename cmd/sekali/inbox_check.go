@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sekali-mq/sekali/cmd/sekali/internal/report"
+	"github.com/sekali-mq/sekali/cmd/sekali/internal/source"
 	"github.com/sekali-mq/sekali/router/rabbit"
 )
 
@@ -98,7 +99,7 @@ func (k *checking) inbox(ctx context.Context, o *openInbox) error {
 	logger := slog.New(&remarks{said: &said})
 	limited, cancel := context.WithTimeout(ctx, a.flags.timeout)
 	defer cancel()
-	box, err := o.source.Inbox(limited, o.db, a.tableName(), logger)
+	box, err := o.source.Inbox(limited, o.db, source.Options{Table: a.tableName(), Logger: logger, Strict: true})
 	if err != nil {
 		return k.found(checkOut{Inbox: o.name, Severity: "fault", Text: a.secrets.Hide(err.Error())})
 	}

@@ -201,7 +201,7 @@ func TestATableOfAnotherNameIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.box, err = src.Inbox(t.Context(), s.db, "handled", nil); err != nil {
+	if s.box, err = src.Inbox(t.Context(), s.db, source.Options{Table: "handled"}); err != nil {
 		t.Fatal(err)
 	}
 	s.register("stock")

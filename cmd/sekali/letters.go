@@ -12,7 +12,7 @@ import (
 )
 
 // lettersTable is looked for before the letters are opened.
-const lettersTable = "dead_letters"
+const lettersTable = "sekali_dead_letters"
 
 // openLetters is the letters' database with the inboxes that judge them.
 type openLetters struct {
@@ -90,6 +90,9 @@ func (l *openLetters) explain(err error) error {
 	case errors.Is(err, dlq.ErrBusy):
 		return failf("another redrive has this queue: see sekali dlq runs; wait for it, or end it with sekali dlq redrive --cancel RUN")
 	}
+	if !l.source.IsFault(err) {
+		return err
+	}
 	return l.source.Explain(err)
 }
 
@@ -108,7 +111,7 @@ func (a *app) neededByLetters(ctx context.Context, in openInbox, c inbox.Consume
 			return nil, nil
 		}
 	}
-	l, err := a.letters(ctx, dlq.Config{})
+	l, err := a.letters(ctx, dlq.Config{AllowLossOnCrash: true})
 	if err != nil {
 		return nil, err
 	}

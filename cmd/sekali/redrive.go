@@ -23,7 +23,7 @@ func (a *app) redrive(ctx context.Context, f redriveFlags, ids []string) error {
 	if !f.given(ids) {
 		config.Filter.All = true
 	}
-	l, err := a.letters(ctx, dlq.Config{BirthHeader: f.birth, BirthSkew: f.birthSkew})
+	l, err := a.letters(ctx, dlq.Config{AllowLossOnCrash: true, BirthHeader: f.birth, BirthSkew: f.birthSkew})
 	if err != nil {
 		return err
 	}
@@ -68,12 +68,16 @@ func (a *app) redrive(ctx context.Context, f redriveFlags, ids []string) error {
 
 // resumeRun goes on with a run.
 func (a *app) resumeRun(ctx context.Context, f redriveFlags) error {
-	l, err := a.letters(ctx, dlq.Config{BirthHeader: f.birth, BirthSkew: f.birthSkew})
+	l, err := a.letters(ctx, dlq.Config{AllowLossOnCrash: true, BirthHeader: f.birth, BirthSkew: f.birthSkew})
 	if err != nil {
 		return err
 	}
-	if _, err := l.Run(ctx, f.resume); err != nil {
+	was, err := l.Run(ctx, f.resume)
+	switch {
+	case err != nil:
 		return l.explain(err)
+	case was.State == dlq.Done: // nothing is left to be sent
+		return a.ended(ctx, l, was, nil)
 	}
 	b, err := a.broker(ctx)
 	if err != nil {
@@ -94,7 +98,7 @@ func (a *app) cancelRun(ctx context.Context, f redriveFlags) error {
 	if err != nil {
 		return err
 	}
-	l, err := a.letters(ctx, dlq.Config{})
+	l, err := a.letters(ctx, dlq.Config{AllowLossOnCrash: true})
 	if err != nil {
 		return err
 	}

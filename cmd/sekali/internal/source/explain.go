@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -44,6 +45,10 @@ func (s Source) Explain(err error) error {
 	}
 	return &ExplainedError{text: s.String() + ": " + s.why(err), err: err}
 }
+
+// IsFault tells whether the database or the way to it is at fault, and not what
+// was asked of it.
+func (s Source) IsFault(err error) bool { return s.server(err) != "" || network(err) != "" }
 
 // Sentence gives what is shown of any error.
 func Sentence(err error) string {
@@ -177,23 +182,40 @@ func network(err error) string {
 
 var (
 	// What a library says to a programmer, and what that is at the command line.
-	callMigrate = regexp.MustCompile(`(?:call|before) \w+\.Migrate(, or run the statements of \w+\.Schema with your migration tool)?`)
+	callMigrate = regexp.MustCompile(`(?:call|before) (\w+)\.Migrate(, or run the statements of \w+\.Schema(?:\([^)]*\))? with your migration tool)?`)
+	runSchema   = regexp.MustCompile(`run the statements of (\w+)\.Schema again`)
 	ofSchema    = regexp.MustCompile(`(made by|add the column, see) \w+\.Schema`)
 	registryOf  = regexp.MustCompile(`of \w+\.Schema`)
-	opening     = regexp.MustCompile(`^(?:open|migrate) \w*inbox: `)
+	opening     = regexp.MustCompile(`^(?:open|migrate) (?:\w*inbox|dlq): `)
 )
+
+// migrateCommand makes the tables of a package.
+func migrateCommand(pkg string) string {
+	if pkg == "dlq" {
+		return "sekali dlq migrate"
+	}
+	return "sekali inbox migrate"
+}
 
 // plain takes the words of Go out of a library's sentence.
 func plain(err error) string {
 	text := err.Error()
+	if strings.HasPrefix(text, "open dlq: ") {
+		text = strings.ReplaceAll(text, "set AllowLossOnCrash", "give --allow-loss-on-crash")
+	}
 	if e, ok := errors.AsType[*inbox.Error](err); ok && e.Class == inbox.ClassConfig {
 		text = opening.ReplaceAllString(text, "")
 	}
-	text = callMigrate.ReplaceAllStringFunc(text, func(m string) string {
-		if strings.Contains(m, "Schema") {
-			return `run "sekali inbox migrate", or the statements of "sekali inbox migrate --print" with your migration tool`
+	text = callMigrate.ReplaceAllStringFunc(text, func(found string) string {
+		m := callMigrate.FindStringSubmatch(found)
+		command := migrateCommand(m[1])
+		if m[2] != "" {
+			return fmt.Sprintf(`run "%s", or the statements of "%s --print" with your migration tool`, command, command)
 		}
-		return `run "sekali inbox migrate"`
+		return fmt.Sprintf(`run "%s"`, command)
+	})
+	text = runSchema.ReplaceAllStringFunc(text, func(found string) string {
+		return fmt.Sprintf(`run "%s"`, migrateCommand(runSchema.FindStringSubmatch(found)[1]))
 	})
 	text = ofSchema.ReplaceAllString(text, `$1 "sekali inbox migrate --print"`)
 	text = registryOf.ReplaceAllString(text, `of this version`)

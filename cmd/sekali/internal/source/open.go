@@ -85,16 +85,27 @@ func (s Source) pool(ctx context.Context) (*sql.DB, error) {
 	}
 }
 
-// Inbox opens the inbox in db. table "" is the default name.
-func (s Source) Inbox(ctx context.Context, db *sql.DB, table string, logger *slog.Logger) (b *inbox.Inbox, err error) {
-	c := inbox.Config{Service: "sekali", Logger: logger}
+// Options of an inbox. The zero value works.
+type Options struct {
+	// Table of the claims. Defaults to processed_messages.
+	Table string
+	// Strict refuses a server that may lose commits in a crash. Services decide
+	// whether they take one, and the command must work on it. Defaults to false.
+	Strict bool
+	// Logger takes what an operator should know. Defaults to nil: silent.
+	Logger *slog.Logger
+}
+
+// Inbox opens the inbox in db.
+func (s Source) Inbox(ctx context.Context, db *sql.DB, o Options) (b *inbox.Inbox, err error) {
+	c := inbox.Config{Service: "sekali", Logger: o.Logger}
 	switch s.Kind {
 	case Postgres:
-		b, err = pginbox.Open(ctx, db, pginbox.Config{Config: c, Table: table})
+		b, err = pginbox.Open(ctx, db, pginbox.Config{Config: c, Table: o.Table, AllowLossOnCrash: !o.Strict})
 	case MySQL:
-		b, err = mysqlinbox.Open(ctx, db, mysqlinbox.Config{Config: c, Table: table})
+		b, err = mysqlinbox.Open(ctx, db, mysqlinbox.Config{Config: c, Table: o.Table, AllowLossOnCrash: !o.Strict})
 	default:
-		b, err = sqliteinbox.Open(ctx, db, sqliteinbox.Config{Config: c, Table: table})
+		b, err = sqliteinbox.Open(ctx, db, sqliteinbox.Config{Config: c, Table: o.Table, AllowLossOnPowerFailure: !o.Strict})
 	}
 	if err != nil {
 		return nil, s.Explain(err)
