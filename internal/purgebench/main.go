@@ -19,6 +19,7 @@ type settings struct {
 	rows, old int
 	workers   int
 	window    time.Duration
+	rest      time.Duration
 	limit     time.Duration
 	batches   []int
 	pause     time.Duration
@@ -31,7 +32,8 @@ func main() {
 	flag.IntVar(&s.rows, "rows", 5_000_000, "claims in the table")
 	flag.IntVar(&s.old, "old", 1_000_000, "claims of them that are old")
 	flag.IntVar(&s.workers, "workers", 8, "consumers that claim at full rate")
-	flag.DurationVar(&s.window, "window", 3*time.Second, "how long the purge is at work, and rests, in turn")
+	flag.DurationVar(&s.window, "window", 3*time.Second, "how long the purge is at work at a time")
+	flag.DurationVar(&s.rest, "rest", 3*time.Second, "how long it rests in between")
 	flag.DurationVar(&s.limit, "limit", 0, "stop each purge after that; 0: never")
 	flag.StringVar(&batches, "batches", "0", "batch sizes of the purges, one after the other, with commas; 0 is the default")
 	flag.DurationVar(&s.pause, "pause", 0, "pause of the purges; 0 is the default, negative is none")
@@ -101,12 +103,12 @@ func (s *settings) purge(ctx context.Context, d *database, batch int) error {
 				return
 			}
 			m.turn()
-			wait(pctx, s.window)
+			wait(pctx, s.rest)
 			m.turn()
 			last = time.Now()
 		}})
 		m.turn()
-		wait(ctx, s.window)
+		wait(ctx, s.rest)
 		m.turn()
 	})
 	if s.limit > 0 && errors.Is(err, context.DeadlineExceeded) {

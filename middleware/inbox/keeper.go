@@ -96,7 +96,8 @@ type Act struct {
 	At time.Time
 	// Who did it, and Why, as they noted it.
 	Who, Why string
-	// Act is what was done: forget, hold, resume, mode, key-rule, horizon, rename.
+	// Act is what was done: forget, hold, resume, mode, key-rule, horizon, rename,
+	// purge.
 	Act string
 	// Consumer it was done to; of a rename, its new name.
 	Consumer string

@@ -37,6 +37,9 @@ type PurgeOptions struct {
 	Hold func(ctx context.Context, cs []Claim) (stay []bool, err error)
 	// Progress is told after each step. Defaults to nil: nobody.
 	Progress func(Purged)
+	// Note puts an act into the audit, where an operator purges. Defaults to none: a
+	// purge by the clock leaves no act.
+	Note Note
 }
 
 // Purged is what a run has done so far.
@@ -97,6 +100,8 @@ type PurgeStep struct {
 	Keys, Splits []string
 	// Last gives the lease back.
 	Last bool
+	// Acts to write with this step.
+	Acts []Act
 }
 
 // PurgeResult is what became of a step.
@@ -134,6 +139,9 @@ func (b *Inbox) Purge(ctx context.Context, consumer string, o PurgeOptions) (p P
 		}
 		r := &purge{b: b, o: o, step: PurgeStep{Consumer: consumer, Purger: rand.Text(), Lease: purgeLease + o.Pause, Cutoff: cutoff.Truncate(clockUnit)}}
 		r.done.Cutoff = r.step.Cutoff
+		if o.Note != (Note{}) {
+			r.step.Acts = []Act{o.Note.act("purge", consumer, fmt.Sprintf("older than %s: cut-off %s", o.Keep, r.step.Cutoff.UTC().Format(time.RFC3339)))}
+		}
 		err = r.run(ctx)
 		p = r.done
 		return err
@@ -156,6 +164,9 @@ func (o *PurgeOptions) defaults() error {
 		o.Pause = purgePause
 	}
 	o.Pause = max(o.Pause, 0)
+	if o.Note != (Note{}) {
+		errs = append(errs, o.Note.check())
+	}
 	if err := errors.Join(errs...); err != nil {
 		return refusal{err}
 	}
@@ -175,6 +186,7 @@ func (p *purge) run(ctx context.Context) (err error) {
 	if err := p.delete(ctx, nil, nil); err != nil || p.done.Busy {
 		return err
 	}
+	p.step.Acts = nil
 	defer func() {
 		if p.done.Busy {
 			return

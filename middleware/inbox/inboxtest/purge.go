@@ -387,8 +387,8 @@ func purgeIsCancelled(h *test) {
 	}
 }
 
-// Nothing that is younger than asked for goes, and who does not say how old is
-// refused.
+// Nothing that is younger than asked for goes, an operator's purge is in the audit,
+// and who does not say how old is refused.
 func purgeBounds(h *test) {
 	h.aged(h.consumer, "old")
 	before, err := h.box.Lookup(h.ctx, h.claim("old"))
@@ -404,7 +404,16 @@ func purgeBounds(h *test) {
 	if p := h.purge(o); p.Deleted != 1 {
 		h.Errorf("purged %+v, until %s", p, o.Until)
 	}
-	for what, o := range map[string]inbox.PurgeOptions{"nothing": {}, "less than nothing": {Keep: -1}, "a negative batch": {Keep: 1, Batch: -1}} {
+	h.wantActs() // by the clock
+	o.Note = note
+	h.purge(o)
+	h.wantActs("purge")
+	if a := h.acts()[0]; !strings.Contains(a.Detail, "1h") {
+		h.Errorf("act %+v", a)
+	}
+	for what, o := range map[string]inbox.PurgeOptions{
+		"nothing": {}, "less than nothing": {Keep: -1}, "a negative batch": {Keep: 1, Batch: -1}, "half a note": {Keep: 1, Note: inbox.Note{Who: "x"}},
+	} {
 		_, err := h.box.Purge(h.ctx, h.consumer, o)
 		h.refused(what, err)
 	}

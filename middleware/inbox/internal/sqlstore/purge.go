@@ -64,6 +64,11 @@ func (k *Keeper) PurgeStep(ctx context.Context, s inbox.PurgeStep) (res inbox.Pu
 		if res.Busy, err = k.lease(ctx, tx, s); err != nil || res.Busy {
 			return err
 		}
+		for _, a := range s.Acts {
+			if err := k.audit(ctx, tx, a); err != nil {
+				return err
+			}
+		}
 		res.Horizon = row.Horizon
 		if len(s.Keys)+len(s.Splits) == 0 {
 			return nil
