@@ -90,6 +90,7 @@ var classes = map[uint16]inbox.Class{
 	readOnlyMode:   inbox.ClassDown,
 
 	1048: inbox.ClassPermanent, // not null
+	1153: inbox.ClassPermanent, // larger than max_allowed_packet; the connection is gone, too
 	1264: inbox.ClassPermanent, // out of range
 	1265: inbox.ClassPermanent, // truncated
 	1292: inbox.ClassPermanent, // wrong value
@@ -146,6 +147,8 @@ func class(err error) inbox.Class {
 		return states[string(e.SQLState[:2])] // Plain when it is not there
 	}
 	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return inbox.ClassPermanent
 	case muddled(err):
 		return inbox.ClassPlain
 	case lost(err):
