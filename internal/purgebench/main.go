@@ -48,7 +48,7 @@ func main() {
 	if err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "purgebench:", err)
-		os.Exit(1) //nolint:gocritic // stop was called
+		os.Exit(1)
 	}
 }
 

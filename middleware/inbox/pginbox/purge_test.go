@@ -30,7 +30,7 @@ func TestPurgeInEveryTimeZone(t *testing.T) {
 	for _, zone := range []string{"Asia/Tokyo", "America/Los_Angeles"} {
 		t.Run("session in "+zone, func(t *testing.T) { purgeInZone(t, "postgres", zone) })
 		t.Run("process in "+zone, func(t *testing.T) {
-			command := osexec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPurgeInEveryTimeZone$") //nolint:gosec // this test itself
+			command := osexec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPurgeInEveryTimeZone$")
 			command.Env = append(os.Environ(), "TZ="+zone, zoneChild+"="+zone)
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)

@@ -11,11 +11,11 @@ import (
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
-// exec runs one statement and tells the rows that it changed. make must bind in the
+// exec runs one statement and tells the rows that it changed. text must bind in the
 // order of the text.
-func (k *Keeper) exec(ctx context.Context, tx *sql.Tx, make func(b *Binder) string) (int64, error) {
+func (k *Keeper) exec(ctx context.Context, tx *sql.Tx, text func(b *Binder) string) (int64, error) {
 	b := k.d.Bind()
-	statement := make(b)
+	statement := text(b)
 	res, err := tx.ExecContext(ctx, statement, b.Args...)
 	if err != nil {
 		return 0, err
