@@ -24,6 +24,7 @@ type runner struct {
 
 	began   time.Time // for the rate
 	sent    int64     // since then
+	silent  int       // batches in a row without any answer
 	checked time.Time // when the letters that came back were looked at
 }
 

@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -15,6 +16,8 @@ const (
 	// A letter whose publish gets no answer while others get theirs is tried this
 	// often within a run.
 	sendTries = 3
+	// silentBatches in a row pause a run.
+	silentBatches = 3
 	// The waits while the broker is away.
 	awayFirst = 200 * time.Millisecond
 	awayLimit = 15 * time.Second
@@ -37,7 +40,8 @@ func (r *runner) sendAll(ctx context.Context, items []*item) error {
 		return err
 	}
 	waits := backoff.New(awayFirst, awayLimit)
-	for try := 1; len(items) > 0; try++ {
+	answered := false
+	for try := 1; ; try++ {
 		o := r.publish(ctx, items)
 		if err := r.confirmed(ctx, o.sent); err != nil {
 			return err
@@ -45,23 +49,20 @@ func (r *runner) sendAll(ctx context.Context, items []*item) error {
 		if err := r.failedOnes(ctx, o.refused, o.errs); err != nil {
 			return err
 		}
-		alive := len(o.sent)+len(o.refused) > 0
-		items = o.again()
+		answered = answered || len(o.sent)+len(o.refused) > 0
 		switch {
-		case len(items) == 0:
+		case len(o.again()) == 0:
+			r.silent = 0
+			return nil
 		case o.closed:
 			return errors.Join(r.noteUnknown(ctx, o.unknown, o.errs), errClosed)
 		case ctx.Err() != nil:
 			return errors.Join(r.noteUnknown(ctx, o.unknown, o.errs), context.Cause(ctx))
-		case alive && try >= sendTries:
-			return r.giveUp(ctx, o)
-		case alive:
-		default:
-			try = 0
-			r.l.config.Logger.Warn("broker takes no letters: the redrive waits for it", "run", r.run.ID, "letters", len(items), "err", o.errs[items[0]])
-		}
-		if len(items) == 0 {
-			break
+		case len(o.unsent) > 0:
+			try = 0 // nothing wrong with the letters: the broker cannot be reached
+			r.l.config.Logger.Warn("broker takes no letters: the redrive waits for it", "run", r.run.ID, "letters", len(o.unsent), "err", o.errs[o.unsent[0]])
+		case try >= sendTries:
+			return r.giveUp(ctx, o, answered)
 		}
 		if err := r.once(ctx, o); err != nil {
 			return err
@@ -69,11 +70,10 @@ func (r *runner) sendAll(ctx context.Context, items []*item) error {
 		if err := backoff.Sleep(ctx, waits.Next()); err != nil {
 			return errors.Join(r.noteUnknown(ctx, o.unknown, o.errs), err)
 		}
-		if items, err = r.still(ctx, o.again()); err != nil {
+		if items, err = r.still(ctx, o.again()); err != nil || len(items) == 0 {
 			return err
 		}
 	}
-	return nil
 }
 
 // outcome of one publish.
@@ -126,13 +126,21 @@ func (r *runner) publish(ctx context.Context, items []*item) *outcome {
 	return o
 }
 
-// giveUp leaves what is unknown in sending, and lets the rest wait again.
-func (r *runner) giveUp(ctx context.Context, o *outcome) error {
+// giveUp leaves what got no answer in sending. Where no batch gets any, for
+// several in a row, it is not the letters: the run pauses.
+func (r *runner) giveUp(ctx context.Context, o *outcome, answered bool) error {
 	if err := r.noteUnknown(ctx, o.unknown, o.errs); err != nil {
 		return err
 	}
 	r.run.Counts.Unconfirmed += int64(len(o.unknown))
-	return r.failedOnes(ctx, o.unsent, o.errs)
+	if answered {
+		r.silent = 0
+		return nil
+	}
+	if r.silent++; r.silent < silentBatches {
+		return nil
+	}
+	return fmt.Errorf("the publisher confirms nothing: %w", o.errs[o.unknown[0]])
 }
 
 // once takes out letters of which a second copy would not be recognised: they are
