@@ -19,6 +19,7 @@ type app struct {
 	stdout, stderr io.Writer
 	env            environment
 	flags          flags
+	bounds         source.Bounds
 	started        bool // the arguments were found right
 	secrets        source.Secrets
 	// asksThere tells whether somebody sits at the terminal who can be asked.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -51,22 +50,12 @@ func (a *app) broker(ctx context.Context) (*broker, error) {
 	}
 	b := &broker{from: from, url: url, conn: conn}
 	a.later(conn)
-	limited, cancel := context.WithTimeout(ctx, a.flags.timeout)
-	defer cancel()
-	// A first answer, so that what is wrong is said before anything is done.
-	if err := b.answers(limited); err != nil {
-		return nil, b.explain(err)
+	// A first answer, so that what is wrong is said at once: the connection itself
+	// would try again and again.
+	if err := b.inspect(ctx, a.flags.timeout, nil); err != nil {
+		return nil, err
 	}
 	return b, nil
-}
-
-// answers asks for a queue that cannot be there.
-func (b *broker) answers(ctx context.Context) error {
-	err := b.conn.FindQueue(ctx, "sekali: is the broker there?")
-	if errors.Is(err, rabbit.ErrNoQueue) || source.LoggedIn(err) {
-		return nil
-	}
-	return err
 }
 
 func (b *broker) explain(err error) error {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -121,4 +123,48 @@ func TestAWrongBrokerIsOneSentenceWithTheFix(t *testing.T) {
 	collect("http://u:pass-word@h/").wants(exitUsage, "--amqp: URL must begin with amqp://")
 	collect("amqp://u:pass/word@h/").wants(exitUsage, "must be percent-encoded")
 	s.call("dlq", "collect", "x").wants(exitUsage, "which broker? Give --amqp URL, or set SEKALI_AMQP_URL")
+}
+
+// listen returns the address of a server that takes connections and does what
+// serve says with them.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() { l.Close(); all.Wait() })
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { defer conn.Close(); serve(conn) })
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestAServerThatDoesNotAnswerIsOneSentenceAndNoWait(t *testing.T) {
+	s := newShop(t, places[0])
+	s.call("dlq", "migrate").wants(exitDone)
+	end := make(chan struct{})
+	silent := listen(t, func(net.Conn) { <-end })
+	defer close(end)
+	stats := func(dsn string) result { return s.call("inbox", "stats", "--timeout", "1s", "--inbox", "stock="+dsn) }
+	collect := func(address string) result {
+		return s.call("dlq", "collect", "x", "--timeout", "1s", "--amqp", "amqp://u:pass-word@"+address+"/")
+	}
+	for _, dsn := range []string{"postgres://u:pass-word@" + silent + "/shop", "u:pass-word@tcp(" + silent + ")/shop"} {
+		stats(dsn).sentence(exitFailed, "no answer in time: check host, port and firewalls, or give it longer with --timeout")
+	}
+	collect(silent).sentence(exitFailed, "no answer in time")
+
+	hasty := listen(t, func(net.Conn) {})
+	for _, dsn := range []string{"postgres://u:pass-word@" + hasty + "/shop?sslmode=disable", "u:pass-word@tcp(" + hasty + ")/shop"} {
+		stats(dsn).sentence(exitFailed, "the server closed the connection: check that this is the right port")
+	}
+	collect(hasty).sentence(exitFailed, "the server closed the connection")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"io"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ type result struct {
 	args         []string
 	exit         int
 	out, errText string
+	both         string // as a terminal shows it
 }
 
 // caller calls the command with an environment, and looks through all that it
@@ -45,12 +47,13 @@ func (c caller) call(args ...string) result {
 
 func (c caller) callContext(ctx context.Context, args ...string) result {
 	c.t.Helper()
-	var out, errOut bytes.Buffer
-	a := newApp(strings.NewReader(c.answers), &out, &errOut, c.env)
+	var out, errOut, both bytes.Buffer
+	a := newApp(strings.NewReader(c.answers), io.MultiWriter(&out, &both), io.MultiWriter(&errOut, &both), c.env)
 	if c.asks {
 		a.asksThere = func() bool { return true }
 	}
-	r := result{c.t, args, a.run(ctx, args), out.String(), errOut.String()}
+	r := result{t: c.t, args: args, exit: a.run(ctx, args)}
+	r.out, r.errText, r.both = out.String(), errOut.String(), both.String()
 	for _, secret := range c.secrets(args) {
 		if strings.Contains(r.out, secret) || strings.Contains(r.errText, secret) {
 			c.t.Errorf("sekali %s printed a password:\n%s%s", strings.Join(args, " "), r.out, r.errText)

@@ -19,7 +19,8 @@ one. Letters of the old name are found under the new one.
 
 Hold the consumer first and wait until nothing runs (the command says when), or stop
 all its processes and say so with --stopped. Then deploy the version with the new
-name. It never leaves a claim behind.`,
+name. It never leaves a claim behind, if --deadline is no shorter than the longest
+Deadline, and --lock-wait than the longest LockWait, that its services are given.`,
 		Example: `  sekali hold stock --why "renaming"
   sekali inbox rename stock orders.stock --why "one name per queue"
   sekali resume orders.stock --why "renamed"`,
@@ -27,6 +28,8 @@ name. It never leaves a claim behind.`,
 	}
 	c.Flags().StringVar(&why, "why", "", "reason, kept in the audit (required)")
 	c.Flags().BoolVar(&stopped, "stopped", false, "all processes of the consumer are stopped: I have looked")
+	c.Flags().DurationVar(&a.bounds.Deadline, "deadline", 0, "longest transaction of its services; 0 is the default of 1m")
+	c.Flags().DurationVar(&a.bounds.LockWait, "lock-wait", 0, "longest wait for a claim of its services; 0 is the default of 10s")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		note, err := a.note(why)
 		if err != nil {

@@ -126,6 +126,9 @@ func TestRenameMovesAllClaims(t *testing.T) {
 		s.register("stock", "mail")
 		s.process("stock", "a", "b")
 		s.call("inbox", "rename", "stock", "orders.stock", "--why", "x").wants(exitFailed, "is not held", "--stopped")
+		s.call("hold", "stock", "--why", "x").wants(exitDone)
+		s.call("inbox", "rename", "stock", "orders.stock", "--why", "x").wants(exitFailed, "try again in 2m3", "--stopped")
+		s.call("inbox", "rename", "stock", "orders.stock", "--why", "x", "--deadline", "10m").wants(exitFailed, "try again in 20m3")
 		s.call("inbox", "rename", "stock", "mail", "--stopped", "--why", "x").wants(exitFailed, "the name is taken")
 		s.call("inbox", "rename", "stock", "orders.stock", "--stopped", "--why", "one name per queue").
 			wants(exitDone, "Renamed: stock is orders.stock now, with 2 claims")

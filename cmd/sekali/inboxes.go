@@ -56,7 +56,7 @@ func (a *app) open(ctx context.Context, o *openInbox) (err error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, a.flags.timeout)
 	defer cancel()
-	o.box, err = o.source.Inbox(limited, o.db, source.Options{Table: a.tableName(), Logger: a.logger()})
+	o.box, err = o.source.Inbox(limited, o.db, source.Options{Table: a.tableName(), Bounds: a.bounds, Logger: a.logger()})
 	return err
 }
 

@@ -52,7 +52,7 @@ func (p *process) wait() result {
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		p.t.Fatal(err)
 	}
-	return result{p.t, p.command.Args[1:], p.command.ProcessState.ExitCode(), p.out.String(), p.err.String()}
+	return result{t: p.t, args: p.command.Args[1:], exit: p.command.ProcessState.ExitCode(), out: p.out.String(), errText: p.err.String()}
 }
 
 func TestAnInterruptedRedriveSaysHowToGoOnAndNothingIsDoubled(t *testing.T) {

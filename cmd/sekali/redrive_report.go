@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sekali-mq/sekali/cmd/sekali/internal/report"
@@ -191,7 +193,7 @@ type fatesOut struct {
 
 func newRunOut(r dlq.Run, f *dlq.Fates) runOut {
 	out := runOut{
-		Run: r.ID, State: string(r.State), Reason: r.Reason, Stale: r.Stale, Who: r.Note.Who, Why: r.Note.Why, Queues: r.Queues,
+		Run: r.ID, State: string(r.State), Reason: runReason(r.Reason), Stale: r.Stale, Who: r.Note.Who, Why: r.Note.Why, Queues: r.Queues,
 		Begun: report.Stamp(r.BegunAt), Last: report.Stamp(r.ChangedAt), countsOut: newCountsOut(r.Counts),
 	}
 	if f != nil {
@@ -213,8 +215,19 @@ func runState(r dlq.Run) string {
 	if r.Stale {
 		return string(r.State) + " (its process is gone)"
 	}
-	if r.Reason != "" {
-		return fmt.Sprintf("%s (%s)", r.State, r.Reason)
+	if why := runReason(r.Reason); why != "" {
+		return fmt.Sprintf("%s (%s)", r.State, why)
 	}
 	return string(r.State)
+}
+
+// runReason says why a run paused. Whatever was under way when somebody
+// interrupted it is not the reason.
+func runReason(reason string) string {
+	for _, sign := range []string{"signal received", context.Canceled.Error()} {
+		if strings.Contains(reason, sign) {
+			return "interrupted"
+		}
+	}
+	return reason
 }

@@ -34,6 +34,11 @@ func brokerWhy(err error) string {
 			return "no permission (" + e.Reason + "): rabbitmqctl set_permissions for this user, or use another one"
 		case amqp.NotAllowed:
 			return "the virtual host does not exist, or this user may not use it: check the end of the URL, and rabbitmqctl list_permissions"
+		case amqp.FrameError: // the client keeps but the text of what broke the handshake
+			if strings.Contains(e.Reason, "timeout") {
+				return noAnswer
+			}
+			return hungUp
 		}
 	}
 	if errors.Is(err, rabbit.ErrNoQueue) {
@@ -43,12 +48,6 @@ func brokerWhy(err error) string {
 		return text
 	}
 	return plain(err)
-}
-
-// LoggedIn tells of an error that the broker took the login before.
-func LoggedIn(err error) bool {
-	e, ok := errors.AsType[*amqp.Error](err)
-	return ok && e.Code == amqp.AccessRefused && !errors.Is(err, amqp.ErrVhost) && !errors.Is(err, amqp.ErrCredentials)
 }
 
 // URLFault says what is wrong with a broker's URL.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -87,6 +88,8 @@ const (
 	migrate   = `run "sekali inbox migrate" and, for the letters, "sekali dlq migrate"`
 	startsNow = "the server is starting or stopping: try again in a moment"
 	full      = "the server has no connection free: try again, or raise its limit"
+	noAnswer  = "no answer in time: check host, port and firewalls, or give it longer with --timeout"
+	hungUp    = "the server closed the connection: check that this is the right port, and the server's log"
 	readOnly  = "the server takes no writes: use the address of the primary"
 )
 
@@ -165,15 +168,16 @@ func network(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there (connection refused): check that the server is up, and host and port"
 	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout():
-		return "no answer in time: check host, port and firewalls, or give it longer with --timeout"
+		return noAnswer
 	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):
 		return "the host cannot be reached: check the address, and the network between"
 	case errors.Is(err, syscall.ENOENT) && ok:
 		return "there is no such socket: check that the server is up, and its directory"
 	case errors.Is(err, fs.ErrPermission):
 		return "no permission: run the command as a user who may use it"
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed):
-		return "the server closed the connection: check that this is the right port, and the server's log"
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn):
+		return hungUp
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	}

@@ -92,13 +92,21 @@ type Options struct {
 	// Strict refuses a server that may lose commits in a crash. Services decide
 	// whether they take one, and the command must work on it. Defaults to false.
 	Strict bool
+	// Bounds that the services' inboxes have. Default to the inbox's defaults.
+	Bounds Bounds
 	// Logger takes what an operator should know. Defaults to nil: silent.
 	Logger *slog.Logger
 }
 
+// Bounds of a claim's transaction, see inbox.Config. The zero value works.
+type Bounds struct {
+	// Deadline and LockWait default to those of the inbox.
+	Deadline, LockWait time.Duration
+}
+
 // Inbox opens the inbox in db.
 func (s Source) Inbox(ctx context.Context, db *sql.DB, o Options) (b *inbox.Inbox, err error) {
-	c := inbox.Config{Service: "sekali", Logger: o.Logger}
+	c := inbox.Config{Service: "sekali", Logger: o.Logger, Deadline: o.Bounds.Deadline, LockWait: o.Bounds.LockWait}
 	switch s.Kind {
 	case Postgres:
 		b, err = pginbox.Open(ctx, db, pginbox.Config{Config: c, Table: o.Table, AllowLossOnCrash: !o.Strict})
