@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,29 +12,54 @@ import (
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
-// Judge looks up what the inboxes can prove of letters, as of now. Judgements
-// come in their order. Letters from a list have no headers: those that need them
-// (Config.BirthHeader) are read again.
+// Judge looks up what the inboxes can prove of letters, as of now: each is read
+// again by its id. Judgements come in their order. ErrNoLetter when one is gone.
 func (l *Letters) Judge(ctx context.Context, letters ...*Letter) ([]Judgement, error) {
 	const op = "judge letters"
-	rows := make([]*row, len(letters))
-	for i, le := range letters {
-		rows[i] = &row{Letter: *le}
-	}
+	p := plainRow
 	if l.config.BirthHeader != "" {
+		p = withEnvelope
+	}
+	var js []Judgement
+	for part := range slices.Chunk(letters, pageSize) {
+		rows, err := l.again(ctx, part, p)
+		if err != nil {
+			return nil, failed(op, nil, err)
+		}
+		some, err := l.judge(ctx, rows)
+		if err != nil {
+			return nil, failed(op, nil, err)
+		}
+		js = append(js, some...)
+	}
+	return js, nil
+}
+
+// again reads letters by their ids, in their order.
+func (l *Letters) again(ctx context.Context, letters []*Letter, p part) ([]*row, error) {
+	ids := make([]int64, len(letters))
+	for i, le := range letters {
+		ids[i] = le.ID
+	}
+	by := make(map[int64]*row, len(ids))
+	err := l.read(ctx, func(q querier) error {
+		s := l.d.selectRows(p).add(" WHERE id IN ")
+		rows, err := s.add(list(s, ids)).rows(ctx, q, p)
 		for _, r := range rows {
-			if r.Message != nil {
-				continue
-			}
-			le, err := l.Get(ctx, r.ID)
-			if err != nil {
-				return nil, failed(op, nil, err)
-			}
-			r.Message = le.Message
+			by[r.ID] = r
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*row, len(ids))
+	for i, id := range ids {
+		if rows[i] = by[id]; rows[i] == nil {
+			return nil, fmt.Errorf("letter %d: %w", id, ErrNoLetter)
 		}
 	}
-	js, err := l.judge(ctx, rows)
-	return js, failed(op, nil, err)
+	return rows, nil
 }
 
 // asked is one question to an inbox.
@@ -101,7 +127,9 @@ func (l *Letters) verdict(r *row, rec inbox.Record, now time.Time) (v Verdict, c
 		return Unknown, false, "its consumer is not registered any more"
 	}
 	horizon := "the horizon of its consumer, " + rec.Horizon.UTC().Format(time.RFC3339)
-	if r.ClaimedAt.After(rec.Horizon) {
+	// An attempt under another key proves nothing of this one.
+	held := r.claimKey() == r.Key
+	if held && r.ClaimedAt.After(rec.Horizon) {
 		return New, false, "no claim, and an attempt held it at " + r.ClaimedAt.Format(time.RFC3339) + ", after " + horizon
 	}
 	if born, ok := l.birth(r); ok {
@@ -114,7 +142,7 @@ func (l *Letters) verdict(r *row, rec inbox.Record, now time.Time) (v Verdict, c
 			return Unknown, false, "no claim, but it was born before " + horizon + ": its claim may be purged, or from before the inbox"
 		}
 	}
-	if !r.ClaimedAt.IsZero() {
+	if held && !r.ClaimedAt.IsZero() {
 		return Unknown, false, "no claim, but its last attempt was before " + horizon + ": its claim may be purged"
 	}
 	return Unknown, false, "no claim, and no proof that there was none: no failed attempt held it, and no header tells the event's birth"

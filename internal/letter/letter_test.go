@@ -124,7 +124,7 @@ func TestFactsReadBackAndALetterBeginsAnew(t *testing.T) {
 	h := map[string]string{letter.HeaderReason: "old", letter.HeaderLetterKey: "old", "colour": "red"}
 	f := letter.Facts{Attempts: 3, Waits: 2, FirstFailure: at, Queue: "q", Exchange: "", RoutingKey: "k", Consumer: "c", Key: "key"}
 	f.Write(h)
-	if b := letter.Before(h); b.Attempts != 3 || b.Waits != 2 || !b.FirstFailure.Equal(at) {
+	if b := letter.Before(h); b.Redriven || b.Attempts != 3 || b.Waits != 2 || !b.FirstFailure.Equal(at) {
 		t.Errorf("read back %+v", b)
 	}
 	if h[letter.HeaderReason] != "" || h[letter.HeaderLetterKey] != "" || h["colour"] != "red" {
