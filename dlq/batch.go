@@ -131,7 +131,7 @@ func (r *runner) settle(ctx context.Context, items []*item) error {
 			}
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
 				add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if _, err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -194,7 +194,7 @@ func (r *runner) mark(ctx context.Context, items []*item) (marked []*item, err e
 		for g, ids := range groups {
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sending', run_id = ").addArg(r.run.ID).add(", send_n = ").addArg(g.n).
 				add(", sent_key = ").addArg(g.key).add(", once = ").addArg(flag(g.once)).add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
 				return err
 			}
 			e := Event{What: "sending", State: Sending, Run: r.run.ID, N: int(g.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: "verdict: " + string(g.verdict)}
@@ -249,7 +249,7 @@ func (r *runner) confirmed(ctx context.Context, items []*item) error {
 		for n, ids := range byN {
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sent', redrives = ").addArg(n).add(", changed_at = ", r.l.d.now,
 				" WHERE state = 'sending' AND run_id = ").addArg(r.run.ID).add(" AND send_n = ").addArg(n).add(" AND id IN ")
-			if _, err := s.add(list(s, ids)).exec(mctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(mctx, q); err != nil {
 				return err
 			}
 			if err := r.l.logAll(mctx, q, ids, Event{What: "sent", State: Sent, Run: r.run.ID, N: int(n)}); err != nil {
@@ -319,7 +319,7 @@ func (l *Letters) unsend(ctx context.Context, q querier, r *row) (merged int64, 
 		}
 		s.add(", identity = ").addArg(id)
 	}
-	_, err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
+	err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
 	return 0, err
 }
 

@@ -96,7 +96,7 @@ func (l *Letters) collect(msg *message.Message, c CollectorConfig) error {
 	if perr := l.probe(ctx); perr != nil {
 		return fmt.Errorf("%w (the database refuses others, too: %w)", err, perr)
 	}
-	if _, ok := errors.AsType[*unknownCommit](err); ok {
+	if _, ok := errors.AsType[*unknownCommitError](err); ok {
 		return err
 	}
 	if serr := l.store(ctx, d); serr == nil {

@@ -25,7 +25,7 @@ func (l *Letters) log(ctx context.Context, q querier, events ...Event) error {
 			}
 			s.add(")")
 		}
-		if _, err := s.exec(ctx, q); err != nil {
+		if err := s.exec(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (l *Letters) logAll(ctx context.Context, q querier, ids []int64, e Event) e
 		s.add(", ", l.d.asText(s.arg(clean(v, maxText))))
 	}
 	s.add(" FROM sekali_dead_letters WHERE id IN ")
-	_, err := s.add(list(s, ids), " AND state = ", s.arg(string(e.State))).exec(ctx, q)
+	err := s.add(list(s, ids), " AND state = ", s.arg(string(e.State))).exec(ctx, q)
 	return err
 }
 

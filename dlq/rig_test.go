@@ -150,7 +150,9 @@ func newRig(t testing.TB, d database, c dlq.Config) *rig {
 	r.config = c
 	r.reopen()
 	r.must(r.box.Register(t.Context(), inbox.Consumer{Name: queue, Queue: queue, KeyRule: inbox.DefaultKey.String()}))
-	for start := r.clock(); !r.clock().After(start); { // an attempt at the horizon itself proves nothing
+	now := r.clock()
+	for start := now; !now.After(start); now = r.clock() {
+		t.Log("an attempt at the horizon itself proves nothing: wait for the clock")
 	}
 	return r
 }

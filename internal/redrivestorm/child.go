@@ -32,7 +32,7 @@ type spec struct {
 // childMain redrives until nothing more is to be done.
 func childMain(text string) int {
 	var s spec
-	err := json.Unmarshal([]byte(text), &s)
+	err := json.Unmarshal([]byte(text), &s) //nolint:musttag // this program wrote it
 	if err == nil {
 		err = child(context.Background(), s)
 	}
@@ -61,12 +61,12 @@ func child(ctx context.Context, s spec) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{})
 	if err != nil {
 		return err
 	}
-	defer pub.Close()
+	defer func() { _ = pub.Close() }()
 	for {
 		err := goOn(ctx, letters, pub.ToQueues(), s)
 		if !errors.Is(err, dlq.ErrBusy) {

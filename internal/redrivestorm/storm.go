@@ -204,7 +204,7 @@ func (s *storming) drive(ctx context.Context, letters *dlq.Letters) error {
 	}); err != nil {
 		return err
 	}
-	text, err := json.Marshal(spec{Database: s.database, Broker: s.rabbit, Rate: max(50, s.letters*2/max(1, s.kills))})
+	text, err := json.Marshal(spec{Database: s.database, Broker: s.rabbit, Rate: max(50, s.letters*2/max(1, s.kills))}) //nolint:musttag // this program reads it
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (s *storming) child(ctx context.Context, text string, kill time.Duration) e
 		if err := cmd.Process.Kill(); err == nil {
 			s.killed++
 		}
-		<-done
+		_ = <-done // killed
 		return nil
 	}
 }
