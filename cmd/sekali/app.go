@@ -28,8 +28,8 @@ type app struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, environ []string) *app {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: newEnvironment(environ)}
-	a.asksThere = func() bool { return isTerminal(a.stdin) && isTerminal(a.stderr) }
+	a := &app{stdin: stdin, stdout: stdout, stderr: report.Shared(stderr), env: newEnvironment(environ)}
+	a.asksThere = func() bool { return isTerminal(a.stdin) && isTerminal(stderr) }
 	return a
 }
 
