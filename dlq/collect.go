@@ -99,8 +99,8 @@ func (l *Letters) collect(msg *message.Message, c CollectorConfig) error {
 	if _, ok := errors.AsType[*unknownCommitError](err); ok {
 		return err
 	}
-	if serr := l.store(ctx, d); serr == nil {
-		return nil
+	if serr := l.store(ctx, d); serr == nil || ctx.Err() != nil {
+		return serr
 	}
 	return l.unstorable(msg, c, err)
 }

@@ -262,7 +262,7 @@ func (s *storming) child(ctx context.Context, text string, kill time.Duration) e
 		if err := cmd.Process.Kill(); err == nil {
 			s.killed++
 		}
-		_ = <-done // killed
+		<-done //nolint:errcheck // it was killed
 		return nil
 	}
 }
