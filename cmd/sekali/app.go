@@ -35,6 +35,9 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, environ []string) *app {
 
 // run returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	for _, arg := range args {
+		a.secrets.Guess(arg)
+	}
 	root := a.root()
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
