@@ -20,7 +20,7 @@ func (r *rig) claimed(key string) bool {
 
 // A claim that an open letter needs must not go: its letter would run again.
 func TestRetentionKeepsWhatOpenLettersNeed(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		needed := r.store(r.died("needed", "x"))
 		closed := r.store(r.died("closed", "x"))
 		for _, key := range []string{"needed", "closed", "plain"} {

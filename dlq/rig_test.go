@@ -112,8 +112,19 @@ func pool(t testing.TB, driver, dsn string) *sql.DB {
 	return db
 }
 
-// each runs a test on every database.
+// each runs a test on every database, with one driver each.
 func each(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	for _, d := range databases {
+		if d.name == "pgx" {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) { f(newRig(t, d, dlq.Config{})) })
+	}
+}
+
+// eachDriver runs a test on every database with every driver.
+func eachDriver(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) { f(newRig(t, d, dlq.Config{})) })
