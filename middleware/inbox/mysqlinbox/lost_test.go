@@ -153,3 +153,37 @@ func TestSwallowedLockWait(t *testing.T) {
 		}
 	}
 }
+
+// A connection on which nothing can be written, as to a server that was demoted
+// in a failover, is not used again: the next one may lead to the new primary.
+func TestReadOnlyConnectionIsGivenUp(t *testing.T) {
+	for _, v := range variants[:4] {
+		t.Run(v.name, func(t *testing.T) {
+			_, db, dsn := stock(t, v, v.config)
+			box, pool := v.open(t, dsn, v.config)
+			pool.SetMaxOpenConns(1)
+			register(t, box)
+			out, err := box.Do(t.Context(), claim("a"), func(ctx context.Context) error {
+				tx, err := inbox.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = tx.ExecContext(ctx, "SET SESSION TRANSACTION READ ONLY")
+				return err
+			})
+			if out != inbox.Processed {
+				t.Fatalf("%s, %v", out, err)
+			}
+			handler := func(ctx context.Context) error { return add(ctx, 1) }
+			if out, err := box.Do(t.Context(), claim("b"), handler); out != inbox.Failed || inbox.ClassOf(err) != inbox.ClassDown {
+				t.Errorf("on the read-only connection: %s, class %s: %v", out, inbox.ClassOf(err), err)
+			}
+			if out, err := box.Do(t.Context(), claim("b"), handler); out != inbox.Processed {
+				t.Errorf("afterwards: %s, %v", out, err)
+			}
+			if n := count(t, db, "SELECT n FROM stock WHERE item = 1"); n != 1 {
+				t.Errorf("%d effects, want 1", n)
+			}
+		})
+	}
+}
