@@ -216,3 +216,14 @@ func TestCheckLooksAtTheQueuesOfAllConsumers(t *testing.T) {
 		}
 	}
 }
+
+// As the summary of a redrive tells an operator to do.
+func TestAStateAloneChoosesLetters(t *testing.T) {
+	d := newDesk(t, places[0])
+	d.letters(2)
+	d.mend()
+	d.call("dlq", "park", "--state", "waiting", "--why", "bug").wants(exitDone, "2 letters parked")
+	d.call("dlq", "reopen", "--state", "parked", "--why", "fixed in 1.4").wants(exitDone, "2 letters reopened")
+	d.call("dlq", "redrive", "--state", "waiting").wants(exitDone, "sent")
+	d.processed("order-1", "order-2")
+}
