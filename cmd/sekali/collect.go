@@ -14,6 +14,7 @@ import (
 
 	"github.com/sekali-mq/sekali/cmd/sekali/internal/report"
 	"github.com/sekali-mq/sekali/dlq"
+	"github.com/sekali-mq/sekali/middleware"
 	"github.com/sekali-mq/sekali/router/rabbit"
 )
 
@@ -31,7 +32,8 @@ func (a *app) collect(ctx context.Context, l *openLetters, b *broker, queues []s
 	if err != nil {
 		return b.explain(err)
 	}
-	config := dlq.CollectorConfig{Unstorable: pub.ToQueues()}
+	put := &aside{Confirmed: pub.ToQueues(), count: make(map[string]int64)}
+	config := dlq.CollectorConfig{Unstorable: put}
 	if o.queue != "" {
 		config.Queue = func(string) string { return o.queue }
 	}
@@ -58,7 +60,28 @@ func (a *app) collect(ctx context.Context, l *openLetters, b *broker, queues []s
 	close(done)
 	showing.Wait()
 	bar.End()
-	return a.collected(ctx, b, all, errors.Join(errs...))
+	return a.collected(ctx, b, all, put, errors.Join(errs...))
+}
+
+// aside counts the letters that the database refused and the broker took, by the
+// queue that they are in.
+type aside struct {
+	middleware.Confirmed
+
+	mu    sync.Mutex
+	count map[string]int64
+}
+
+func (p *aside) PublishEach(ctx context.Context, topic string, msgs ...*message.Message) []error {
+	errs := p.Confirmed.PublishEach(ctx, topic, msgs...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, err := range errs {
+		if err == nil {
+			p.count[topic]++
+		}
+	}
+	return errs
 }
 
 func showCollected(bar *report.Progress, all []*collecting, done <-chan struct{}) {
@@ -100,7 +123,7 @@ func (a *app) collectable(ctx context.Context, b *broker, queues []string) error
 }
 
 // collected prints what was moved and what is left.
-func (a *app) collected(ctx context.Context, b *broker, all []*collecting, err error) error {
+func (a *app) collected(ctx context.Context, b *broker, all []*collecting, put *aside, err error) error {
 	left := make(targets, len(all))
 	for i, c := range all {
 		left[i].queue = c.queue
@@ -109,10 +132,12 @@ func (a *app) collected(ctx context.Context, b *broker, all []*collecting, err e
 	defer cancel()
 	lookErr := b.inspect(limited, a.flags.timeout, left)
 	p := a.printer()
-	failed := int64(0)
+	failed, unstorable := int64(0), int64(0)
 	for i, c := range all {
 		failed += c.failed.Load()
-		out := collectedOut{c.queue, c.stored.Load(), c.failed.Load(), left[i].ready}
+		refused := put.count[c.queue+".unstorable"]
+		unstorable += refused
+		out := collectedOut{c.queue, c.stored.Load() - refused, c.failed.Load(), refused, left[i].ready}
 		if perr := p.Object(out, func() {
 			rest := "the queue is empty"
 			switch {
@@ -122,6 +147,9 @@ func (a *app) collected(ctx context.Context, b *broker, all []*collecting, err e
 				rest = plural(left[i].ready, "letter") + " left in it"
 			}
 			p.Linef("Collected: %s from %s; %s.", plural(out.Collected, "letter"), report.Printable(c.queue), rest)
+			if refused > 0 {
+				p.Linef("Put aside: %s, which the database refused, to %s.", plural(refused, "letter"), report.Printable(c.queue+".unstorable"))
+			}
 		}); perr != nil {
 			return perr
 		}
@@ -132,6 +160,8 @@ func (a *app) collected(ctx context.Context, b *broker, all []*collecting, err e
 		return err
 	case failed > 0:
 		return leftf("%s could not be stored and went back to the queue: see the warnings above", plural(failed, "letter"))
+	case unstorable > 0:
+		return leftf("%s could not be stored: see the warnings above, and the queues that they were put into", plural(unstorable, "letter"))
 	case ctx.Err() != nil && all[0].options.untilEmpty:
 		return leftf("interrupted: what was collected is stored, the rest is still in the queues; the same command goes on")
 	}

@@ -54,8 +54,9 @@ type collectOptions struct {
 }
 
 type collectedOut struct {
-	Queue     string `json:"queue"`
-	Collected int64  `json:"collected"`
-	Failed    int64  `json:"failed,omitempty"`
-	Left      int    `json:"left"`
+	Queue      string `json:"queue"`
+	Collected  int64  `json:"collected"`
+	Failed     int64  `json:"failed,omitempty"`
+	Unstorable int64  `json:"unstorable,omitempty"`
+	Left       int    `json:"left"`
 }

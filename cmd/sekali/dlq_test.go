@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 func TestLettersGoTheWholeCircle(t *testing.T) {
@@ -226,4 +228,19 @@ func TestAStateAloneChoosesLetters(t *testing.T) {
 	d.call("dlq", "reopen", "--state", "parked", "--why", "fixed in 1.4").wants(exitDone, "2 letters reopened")
 	d.call("dlq", "redrive", "--state", "waiting").wants(exitDone, "sent")
 	d.processed("order-1", "order-2")
+}
+
+func TestALetterThatWasPutAsideIsNotCountedAsCollected(t *testing.T) {
+	d := newDesk(t, places[0])
+	d.declare("orders.stock.dlq.unstorable")
+	d.publish("orders.stock.dlq", "order-1", "body")
+	if err := d.channel.PublishWithContext(t.Context(), "", "orders.stock.dlq", true, false,
+		amqp.Publishing{DeliveryMode: amqp.Persistent, Headers: amqp.Table{"sekali-queue": "no\x00queue"}}); err != nil {
+		t.Fatal(err)
+	}
+	d.until("both are in the DLQ", func() bool { return d.depth("orders.stock.dlq") == 2 })
+	line := d.call("dlq", "collect", "orders.stock.dlq", "--until-empty", "--json").wants(exitLeft, "1 letter could not be stored").line()
+	if line["collected"] != 1.0 || line["unstorable"] != 1.0 || d.count() != 1 || d.depth("orders.stock.dlq.unstorable") != 1 {
+		t.Errorf("%v", line)
+	}
 }
