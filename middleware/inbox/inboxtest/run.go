@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ type Config struct {
 	Undoes []string
 	// Endless is a statement that runs for an hour. Defaults to "": none is known.
 	Endless string
+	// Unseen are statements that end the transaction and whose text the handle cannot
+	// judge. Defaults to none.
+	Unseen []string
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
@@ -67,10 +71,30 @@ type Database struct {
 // patience bounds every single test.
 const patience = time.Minute
 
-// Run runs the suite.
+// Run runs the suite, and then once more through groups: every Do in the middle of
+// three members that share a transaction, where what it does must not harm the
+// other two.
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	s := newSuite(t, c)
+	s.run(t, c)
+	t.Run("Groups", func(t *testing.T) {
+		s.inGroups(func() { s.run(t, c) })
+		if s.grouped.Load() == 0 {
+			t.Error("no two members ever shared a transaction")
+		}
+	})
+}
+
+// inGroups runs fn with group commit on.
+func (s *suite) inGroups(fn func()) {
+	s.groups = true
+	defer func() { s.groups = false }()
+	fn()
+}
+
+func (s *suite) run(t *testing.T, c Config) {
+	t.Helper()
 	for _, p := range []struct {
 		name string
 		fn   func(*test)
@@ -123,13 +147,25 @@ func Run(t *testing.T, c Config) {
 		{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
 		{"RawTransactionWorks", rawTransactionWorks},
 
+		{"GroupIsOneTransaction", groupIsOneTransaction},
+		{"GroupWithAFailingMember", groupWithAFailingMember},
+		{"GroupWithACleanFailure", groupWithACleanFailure},
+		{"GroupWithALoner", groupWithALoner},
+		{"GroupWithDuplicates", groupWithDuplicates},
+		{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
+		{"GroupThatIsEnded", groupThatIsEnded},
+		{"GroupStorm", groupStorm},
+
 		{"OutageElsewhere", outageElsewhere},
 		{"PoolOfOne", poolOfOne},
 		{"Registration", registration},
 		{"UnregisteredConsumer", unregisteredConsumer},
 		{"RegistrationAtOnce", registrationAtOnce},
 	} {
-		if c.OneWriter && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
+		if s.groups && strings.HasPrefix(p.name, "Group") {
+			continue // they make their own
+		}
+		if (c.OneWriter || s.groups) && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
 			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" {
 			continue // not this store's property
 		}
@@ -142,6 +178,9 @@ type suite struct {
 	c  Config
 	db Database
 	n  atomic.Int64
+
+	groups  bool
+	grouped atomic.Int64 // members that were committed with others
 }
 
 func newSuite(t *testing.T, c Config) *suite {
@@ -164,6 +203,7 @@ type test struct {
 	id       int64
 	consumer string
 	box      *inbox.Inbox
+	mates    mates
 }
 
 func (s *suite) test(t *testing.T) *test {
@@ -181,6 +221,18 @@ func (h *test) open(c inbox.Config, maxConns int) *inbox.Inbox {
 	h.Helper()
 	if c.Service == "" {
 		c.Service = "inboxtest"
+	}
+	if h.s.groups {
+		c.Group = 1 << 60 // halved at every failure, it does not come down to one
+		done := c.Hooks.Done
+		c.Hooks.Done = func(ctx context.Context, e inbox.Event) {
+			if e.Group > 1 {
+				h.s.grouped.Add(1)
+			}
+			if done != nil {
+				done(ctx, e)
+			}
+		}
 	}
 	box := h.db.Open(h.T, c, maxConns)
 	h.register(box, h.consumer)
@@ -230,7 +282,7 @@ func (h *test) effects(name string, want int) {
 // as a whole.
 func (h *test) do(box *inbox.Inbox, c inbox.Claim, fn func(ctx context.Context) error) (inbox.Outcome, error) {
 	for {
-		out, err := box.Do(h.ctx, c, fn)
+		out, err := h.once(h.ctx, box, c, fn)
 		if out != inbox.Later && inbox.ClassOf(err) != inbox.ClassTransient || h.ctx.Err() != nil {
 			return out, err
 		}

@@ -52,6 +52,7 @@ func TestInbox(t *testing.T) {
 					return v.database(t, dsn, dsn)
 				},
 				Refused: refused,
+				Unseen:  []string{"EXECUTE IMMEDIATE 'COMMIT'", "EXECUTE IMMEDIATE 'ROLLBACK'"},
 				Endless: "SELECT SLEEP(3600)",
 			})
 		})
