@@ -265,7 +265,12 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 		p.ended(m, later, ended)
 		return
 	}
-	p.settleLeft(m, a)
+	if p.tctx.Err() != nil && !a.left {
+		// The deadline is the same when it runs alone.
+		p.end(m, Failed, p.inbox.handlerError(m.ctx, p.tctx, m, true, err))
+	} else {
+		p.settleLeft(m, a)
+	}
 	p.again(append(append(p.held, p.unrun...), later...))
 	p.release()
 }
