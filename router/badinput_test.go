@@ -123,7 +123,8 @@ func TestQueueDeletedUnderTheConsumer(t *testing.T) {
 			r.must(err)
 			r.says(r.logged("Consumer lost"), queue, "deleted")
 			if topology == nil {
-				r.says(r.logged("Cannot consume"), queue, "does not exist")
+				// RabbitMQ 4 may at first call a queue that is being deleted an internal error.
+				r.logged("Cannot consume", queue, "does not exist")
 				r.declare(queue)
 			}
 			r.logged("Consuming again")

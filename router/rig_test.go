@@ -65,14 +65,20 @@ func newRigAt(t testing.TB, database string) *rig {
 	r.must(pginbox.Migrate(t.Context(), r.db, pginbox.Config{}))
 	// No key, so that a second effect is seen.
 	r.exec("CREATE TABLE effects (name TEXT NOT NULL)")
+	r.dial()
+	return r
+}
+
+// dial gives the rig its plain client.
+func (r *rig) dial() {
+	r.Helper()
 	var err error
 	r.conn, err = amqp.Dial(r.broker)
 	r.must(err)
-	t.Cleanup(func() { _ = r.conn.Close() })
+	r.Cleanup(func() { _ = r.conn.Close() })
 	r.raw, err = r.conn.Channel()
 	r.must(err)
 	r.must(r.raw.Confirm(false))
-	return r
 }
 
 func (r *rig) must(err error) {

@@ -19,6 +19,9 @@ type Facts struct {
 	// Delivery.Origin.
 	Queue, Exchange, RoutingKey string
 
+	// Redriven: an operator put it back. Read only, see Before.
+	Redriven bool
+
 	// Reason of a letter; nil for a retry, which leaves out all below.
 	Reason error
 	// Consumer that gave it up.
@@ -72,10 +75,11 @@ func setTime(headers map[string]string, name string, at time.Time) {
 const maxCount = 1 << 20
 
 // Before reads how often earlier deliveries of a message were tried, and since
-// when, from its text headers: Attempts, Waits and FirstFailure. A message that
+// when, from its text headers: Attempts, Waits, FirstFailure and Redriven. A message that
 // bears a reason is a letter that somebody put back, by whatever means: it begins
 // anew, or it would die of its old attempts.
 func Before(headers map[string]string) (f Facts) {
+	f.Redriven = headers[HeaderRedrive] != ""
 	if headers[HeaderReason] != "" {
 		return f
 	}

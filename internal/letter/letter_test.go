@@ -2,6 +2,7 @@ package letter_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -123,7 +124,7 @@ func TestFactsReadBackAndALetterBeginsAnew(t *testing.T) {
 	h := map[string]string{letter.HeaderReason: "old", letter.HeaderLetterKey: "old", "colour": "red"}
 	f := letter.Facts{Attempts: 3, Waits: 2, FirstFailure: at, Queue: "q", Exchange: "", RoutingKey: "k", Consumer: "c", Key: "key"}
 	f.Write(h)
-	if b := letter.Before(h); b.Attempts != 3 || b.Waits != 2 || !b.FirstFailure.Equal(at) {
+	if b := letter.Before(h); b.Redriven || b.Attempts != 3 || b.Waits != 2 || !b.FirstFailure.Equal(at) {
 		t.Errorf("read back %+v", b)
 	}
 	if h[letter.HeaderReason] != "" || h[letter.HeaderLetterKey] != "" || h["colour"] != "red" {
@@ -145,6 +146,24 @@ func TestForgedCountsAreClamped(t *testing.T) {
 		b := letter.Before(map[string]string{letter.HeaderAttempt: text, letter.HeaderWaits: text})
 		if b.Attempts < 0 || b.Attempts > 1<<20 || b.Waits != b.Attempts {
 			t.Errorf("%q read as %+v", text, b)
+		}
+	}
+}
+
+// A redrive marks and repeats by the fate: what is not known must stay unknown.
+func TestTheFateOfAPublishIsNeverGuessed(t *testing.T) {
+	unknown, unsent := letter.FateError(letter.FateUnknown, "unknown"), letter.FateError(letter.FateUnsent, "not sent")
+	refused, closed := letter.FateError(letter.FateRefused, "refused"), letter.FateError(letter.FateClosed, "closed")
+	for want, errs := range map[letter.Fate][]error{
+		letter.FateUnknown: {errors.New("anything"), unknown, fmt.Errorf("a: %w: %w", unknown, closed), fmt.Errorf("%w: %w", unsent, unknown), closed, nil},
+		letter.FateUnsent:  {unsent, fmt.Errorf("b: %w", fmt.Errorf("%w: %w", unsent, errors.New("dial"))), errors.Join(errors.New("x"), unsent)},
+		letter.FateRefused: {refused, fmt.Errorf("c: %w", refused)},
+		letter.FateClosed:  {fmt.Errorf("publisher: %w: %w", unsent, closed)},
+	} {
+		for _, err := range errs {
+			if got := letter.FateOf(err); got != want {
+				t.Errorf("%v: %d, want %d", err, got, want)
+			}
 		}
 	}
 }

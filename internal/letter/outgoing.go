@@ -50,7 +50,7 @@ func Outgoing(d *Delivery, set map[string]string) (Properties, map[string]any) {
 	move(headers, HeaderExpiration, &props.Expiration)
 	if lines := history(d.Headers[headerDeath]); lines != "" {
 		old, _ := Text(headers[HeaderHistory])
-		headers[HeaderHistory] = cutLines(lines+old, MaxHistory)
+		headers[HeaderHistory] = CutHistory(lines + old)
 	}
 	return props, headers
 }
@@ -80,10 +80,10 @@ func history(death any) string {
 	return b.String()
 }
 
-// cutLines keeps whole lines from the front.
-func cutLines(s string, n int) string {
-	if len(s) <= n {
+// CutHistory keeps whole lines from the front, at most MaxHistory bytes.
+func CutHistory(s string) string {
+	if len(s) <= MaxHistory {
 		return s
 	}
-	return s[:strings.LastIndexByte(s[:n], '\n')+1]
+	return s[:strings.LastIndexByte(s[:MaxHistory], '\n')+1]
 }

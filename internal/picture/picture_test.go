@@ -49,7 +49,7 @@ var imports = map[string][]string{
 
 	// Letters know no transport.
 	"dlq": {
-		"middleware", "middleware/inbox", "internal/letter", "internal/settle", "internal/backoff",
+		"middleware", "middleware/inbox", "internal/letter", "internal/settle", "internal/backoff", "internal/migrate",
 		"github.com/ThreeDotsLabs/watermill/message",
 	},
 	"dlq/console": {"dlq", "middleware/inbox"},
@@ -60,6 +60,7 @@ var imports = map[string][]string{
 	"internal/settle":  {"middleware/inbox", "internal/letter", "internal/backoff"},
 	// Tools of the project itself.
 	"internal/picture":      {},
+	"internal/purgebench":   {"middleware/inbox", "middleware/inbox/pgxinbox", "github.com/jackc/pgx/v5/..."},
 	"internal/runtests":     {},
 	"internal/soak":         {"router/rabbit", "internal/testservices", "github.com/ThreeDotsLabs/watermill/message", "github.com/rabbitmq/amqp091-go"},
 	"internal/testservices": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
@@ -90,6 +91,7 @@ var linked = map[string][]string{
 	"middleware/inbox/mysqlinbox": {"filippo.io/edwards25519", "github.com/go-sql-driver/mysql"},
 	"middleware":                  and(watermill, "github.com/cenkalti/backoff/v5"),
 	"router/rabbit":               and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
+	"dlq":                         and(watermill, "github.com/cenkalti/backoff/v5"),
 	"router":                      and(watermill, "github.com/cenkalti/backoff/v5", "github.com/rabbitmq/amqp091-go"),
 }
 

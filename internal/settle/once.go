@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -32,7 +33,13 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		return fn(ctx)
 	}
 	*claim = inbox.Claim{Consumer: o.Consumer}
-	key, err := o.Key.Of(o.Message)
+	key, err := o.given(ctx)
+	if err != nil {
+		return inbox.Failed, err
+	}
+	if key == "" {
+		key, err = o.Key.Of(o.Message)
+	}
 	noKey := errors.Is(err, inbox.ErrNoKey)
 	switch {
 	case errors.Is(err, inbox.Skip):
@@ -48,4 +55,24 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		err = inbox.Permanent(err)
 	}
 	return inbox.Failed, err
+}
+
+// given is the key that an operator gave the message for this consumer, before
+// any rule; "" for none.
+func (o Once) given(ctx context.Context) (string, error) {
+	v, ok := o.Message.Header(letter.HeaderKey)
+	if !ok {
+		return "", nil
+	}
+	value, _ := letter.Text(v)
+	if key, ok := letter.KeyFor(value, o.Consumer); ok {
+		return key, nil
+	}
+	// Rare enough to ask: it was given under a former name, or to somebody else.
+	c, _, err := o.Inbox.Consumer(ctx, o.Consumer)
+	if err != nil {
+		return "", err
+	}
+	key, _ := letter.KeyFor(value, c.FormerNames...)
+	return key, nil
 }

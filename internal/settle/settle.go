@@ -98,7 +98,9 @@ func (s *Settler) Left(d Delivery, attempt int) Verdict {
 	}
 	if dec.Action == inbox.DeadLetter {
 		v.Reason = dec.Reason
-		s.died(s.gate(d.Consumer), d.Consumer)
+		if !d.Before.Redriven {
+			s.died(s.gate(d.Consumer), d.Consumer)
+		}
 	}
 	return v
 }
@@ -292,8 +294,9 @@ func (r *round) note(dec inbox.Decision, out inbox.Outcome, err error) {
 	case inbox.DeadLetter:
 		v.Reason = dec.Reason
 		// A message without a key and a conflict are the producer's fault and tell
-		// nothing of this consumer.
-		if dec.Attempt && !errors.Is(err, inbox.ErrNoKey) {
+		// nothing of this consumer. What an operator puts back is known to be ill, and
+		// a redrive has a stop of its own.
+		if dec.Attempt && !errors.Is(err, inbox.ErrNoKey) && !r.delivery.Before.Redriven {
 			r.settler.died(r.gate, r.delivery.Consumer)
 		}
 	case inbox.Ack:
@@ -316,6 +319,9 @@ func (r *round) hold(ctx context.Context, patience <-chan time.Time, err error) 
 	text := "consumer is held: the database does not take its work; it goes on by itself"
 	if inbox.ClassOf(err) == inbox.ClassConfig {
 		text = "consumer is held: its set-up is wrong; nothing is lost, it goes on when this is mended"
+	}
+	if errors.Is(err, inbox.ErrHeld) {
+		text = "consumer is held by an operator: its messages wait until it is resumed"
 	}
 	if !own(err) {
 		if r.gate.hold() {

@@ -413,3 +413,20 @@ func TestDelayThatCannotBePublishedBecomesALetter(t *testing.T) {
 		}
 	})
 }
+
+// What an operator puts back is known to be ill: its deaths must not hold the
+// consumer, whose other messages are well.
+func TestDeathsOfRedrivenLettersDoNotHoldTheConsumer(t *testing.T) {
+	s := New(inbox.DefaultPolicy(), nil)
+	for range 2 * breakerDeaths {
+		v := s.Settle(t.Context(), Delivery{Consumer: "c", Before: letter.Facts{Redriven: true}, Run: run(func(int) (inbox.Outcome, error) {
+			return inbox.Failed, inbox.Permanent(errBroken)
+		})})
+		if v.Action != inbox.DeadLetter {
+			t.Fatalf("%+v", v)
+		}
+	}
+	if s.gate("c").broken() {
+		t.Error("the consumer is held")
+	}
+}

@@ -50,6 +50,22 @@ type Consumer struct {
 	// Horizon: before this time an absent claim proves nothing. Set by the
 	// database's clock at the first registration; ignored as input.
 	Horizon time.Time
-	// FormerNames under which this consumer's older claims were made.
+	// FormerNames that this consumer had, the newest last. Ignored as input.
 	FormerNames []string
+	// HeldSince is when an operator began to hold the consumer, by the database's
+	// clock; zero when it is not held. Ignored as input.
+	HeldSince time.Time
+	// HeldBy and HeldWhy say who holds it and why.
+	HeldBy, HeldWhy string
+}
+
+// Held reports whether an operator holds the consumer, see Inbox.Change.
+func (c Consumer) Held() bool { return !c.HeldSince.IsZero() }
+
+// held is what a run of a held consumer gets; nil when it is not held.
+func (c Consumer) held() error {
+	if !c.Held() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s, since %s: %s", ErrHeld, c.HeldBy, c.HeldSince.UTC().Format(time.RFC3339), c.HeldWhy)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,6 +12,9 @@ import (
 // modeAge is how long a consumer's mode is believed before its row is read
 // again, beside the runs; a mode of twice that age is not used any more.
 const modeAge = 5 * time.Second
+
+// heldAge is the same while the consumer is held: those who ask then are probes.
+const heldAge = time.Second
 
 // modes caches the mode of each consumer that this process registered.
 type modes struct {
@@ -20,7 +24,8 @@ type modes struct {
 
 type modeEntry struct {
 	mode    Mode
-	gone    bool // the row was not there any more
+	held    error // an operator holds the consumer
+	gone    bool  // the row was not there any more
 	freshAt time.Time
 	triedAt time.Time
 	reading chan struct{} // non-nil while it is read again; closed afterwards
@@ -42,13 +47,32 @@ func (b *Inbox) Register(ctx context.Context, c Consumer) error {
 	if _, err := (Claim{Consumer: c.Name, Key: "k"}).stored(); err != nil {
 		return ConfigError(op, err)
 	}
-	row, err := b.store.Register(ctx, c)
-	if err != nil {
+	fail := func(err error) error {
 		class := b.store.Class(err)
 		if class == ClassPlain {
 			class = ClassDown
 		}
 		return &Error{Op: op, Class: class, Err: err}
+	}
+	known, err := b.store.Consumers(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	var row Consumer
+	for _, k := range known {
+		if k.Name == c.Name {
+			row = k
+		}
+		if k.Queue == c.Queue && k.Name != c.Name && slices.Contains(k.FormerNames, c.Name) {
+			return Configf(op, "the consumer of queue %q was renamed to %q, and all its claims with it (an old deployment came back?): deploy with the new name", c.Queue, k.Name)
+		}
+	}
+	// A row that is there is not inserted again: that would wait for a rename or a
+	// purge that has it locked.
+	if row.Name == "" {
+		if row, err = b.store.Register(ctx, c); err != nil {
+			return fail(err)
+		}
 	}
 	switch {
 	case row.Service != c.Service:
@@ -58,20 +82,23 @@ func (b *Inbox) Register(ctx context.Context, c Consumer) error {
 	case c.KeyRule != "" && row.KeyRule != c.KeyRule:
 		return Configf(op, "registered with key rule %q, now %q: keys of the two rules do not recognise each other's messages; rename the consumer, or accept the new rule on purpose in its row", row.KeyRule, c.KeyRule)
 	}
-	b.modes.set(c.Name, row.Mode)
+	b.modes.set(row)
+	if err := row.held(); err != nil {
+		b.config.Logger.WarnContext(ctx, "consumer is held by an operator: its messages wait until it is resumed", "consumer", c.Name, "err", err)
+	}
 	if row.Mode == Observe {
 		b.config.Logger.WarnContext(ctx, "consumer observes only: duplicates are counted, not skipped", "consumer", c.Name)
 	}
 	return nil
 }
 
-func (m *modes) set(consumer string, mode Mode) {
+func (m *modes) set(row Consumer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.m == nil {
 		m.m = make(map[string]*modeEntry)
 	}
-	m.m[consumer] = &modeEntry{mode: mode, freshAt: time.Now()}
+	m.m[row.Name] = &modeEntry{mode: row.Mode, held: row.held(), freshAt: time.Now()}
 }
 
 // mode tells the consumer's mode, never one that is older than twice modeAge; an
@@ -88,16 +115,19 @@ func (b *Inbox) mode(ctx context.Context, consumer string) (Mode, error) {
 			return Enforce, ConfigError(op, ErrNotRegistered)
 		}
 		// Beside the runs as long as there is time: none of them waits for it.
-		old := time.Since(e.freshAt) > 2*modeAge
+		// A hold ends at the first look after it: who asks has nothing else to do.
+		old := time.Since(e.freshAt) > 2*modeAge || e.held != nil && time.Since(e.freshAt) > heldAge
 		if e.reading == nil && (old || time.Since(e.freshAt) > modeAge && time.Since(e.triedAt) > modeAge) && !waited {
 			e.reading, e.triedAt = make(chan struct{}), time.Now()
 			go b.reread(context.WithoutCancel(ctx), consumer, e)
 		}
-		mode, gone, reading := e.mode, e.gone, e.reading
+		mode, gone, held, reading := e.mode, e.gone, e.held, e.reading
 		m.mu.Unlock()
 		switch {
 		case !old && gone:
 			return Enforce, Configf(op, "its row is gone from the registry (renamed?): register the name that is in use and restart: %w", ErrNotRegistered)
+		case !old && held != nil:
+			return mode, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: held}
 		case !old:
 			return mode, nil
 		case reading == nil:
@@ -126,7 +156,14 @@ func (b *Inbox) reread(ctx context.Context, consumer string, e *modeEntry) {
 	if ok && row.Mode != e.mode {
 		b.config.Logger.InfoContext(ctx, "mode of the consumer was switched", "consumer", consumer, "mode", row.Mode.String())
 	}
-	e.mode, e.gone, e.freshAt = row.Mode, !ok, time.Now()
+	held := row.held()
+	switch {
+	case held != nil && e.held == nil:
+		b.config.Logger.WarnContext(ctx, "an operator holds the consumer: its messages wait", "consumer", consumer, "err", held)
+	case held == nil && e.held != nil && ok:
+		b.config.Logger.InfoContext(ctx, "consumer was resumed", "consumer", consumer)
+	}
+	e.mode, e.held, e.gone, e.freshAt = row.Mode, held, !ok, time.Now()
 }
 
 // Observes tells whether a consumer that this process registered only observes.

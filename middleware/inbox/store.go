@@ -26,6 +26,9 @@ type BeginOptions struct {
 // All methods must be safe for concurrent use. Keys arrive in their stored form
 // (StoredKey) and must be compared byte by byte.
 type Store interface {
+	// Keeper serves the operator.
+	Keeper
+
 	// Begin opens a transaction and, as its first statement, inserts all claims,
 	// in key order. It must cost no more than BEGIN and INSERT when all are new;
 	// rows that exist are read only then. Records come back in the order of cs.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +39,10 @@ type Config struct {
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
+	// Earlier makes an expression that is as many seconds before the time in a column
+	// of the store's tables. The tables have the names and columns of our stores.
+	// Defaults to nil: claims cannot be made older, and purges are not tested.
+	Earlier func(column string, seconds int) string
 }
 
 // Database is one real database and the ways to it.
@@ -77,9 +80,11 @@ const patience = time.Minute
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	s := newSuite(t, c)
-	s.run(t, c)
+	s.run(t, c, ofKeeping) // some of them count the whole registry
+	s.run(t, c, ofRuns)
+	s.run(t, c, ofGroups)
 	t.Run("Groups", func(t *testing.T) {
-		s.inGroups(func() { s.run(t, c) })
+		s.inGroups(func() { s.run(t, c, ofRuns) })
 		if s.grouped.Load() == 0 {
 			t.Error("no two members ever shared a transaction")
 		}
@@ -93,80 +98,109 @@ func (s *suite) inGroups(fn func()) {
 	fn()
 }
 
-func (s *suite) run(t *testing.T, c Config) {
+// property is one thing that every store must have.
+type property struct {
+	name string
+	fn   func(*test)
+}
+
+// ofRuns are the properties of Do, alone and through groups.
+var ofRuns = []property{
+	{"SameKeyTwice", sameKeyTwice},
+	{"FiftyCopiesAtOnce", fiftyCopiesAtOnce},
+	{"FiftyCopiesInOneProcess", fiftyCopiesInOneProcess},
+	{"FailingCopies", failingCopies},
+	{"RollbackFreesTheKey", rollbackFreesTheKey},
+	{"WaiterRunsAfterRollback", waiterRunsAfterRollback},
+	{"WaiterIsDuplicateAfterCommit", waiterIsDuplicateAfterCommit},
+	{"HeldTooLongIsLater", heldTooLongIsLater},
+	{"OtherKeysDoNotWait", otherKeysDoNotWait},
+	{"ConsumerScope", consumerScope},
+
+	{"KeysAreBytes", keysAreBytes},
+	{"BlankKeys", blankKeys},
+	{"ConsumerNames", consumerNames},
+
+	{"Fingerprints", fingerprints},
+	{"Unclaimed", unclaimed},
+	{"Already", already},
+	{"Observe", observe},
+	{"Lookup", lookup},
+	{"LookupOfMany", lookupOfMany},
+
+	{"Panic", panics},
+	{"Goexit", goexit},
+	{"ContextCancelledBefore", contextCancelledBefore},
+	{"ContextCancelledInHandler", contextCancelledInHandler},
+	{"ContextCancelledAtCommit", contextCancelledAtCommit},
+	{"ContextCancelledInStatement", contextCancelledInStatement},
+	{"ContextCancelledWhileWaiting", contextCancelledWhileWaiting},
+	{"DeadlineInHandler", deadlineInHandler},
+
+	{"Refusals", refusals},
+	{"SavepointsWork", savepointsWork},
+	{"SwallowedError", swallowedError},
+	{"SwallowedErrorUndone", swallowedErrorUndone},
+	{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
+	{"DatabaseUndoes", databaseUndoes},
+	{"DeadlineOfEveryStatement", deadlineOfEveryStatement},
+	{"LateUse", lateUse},
+	{"LateGoroutine", lateGoroutine},
+	{"OutsideOfAClaim", outsideOfAClaim},
+	{"ClaimInsideItsClaim", claimInsideItsClaim},
+	{"ClaimInsideThroughAnother", claimInsideThroughAnother},
+	{"HookThatPanics", hookThatPanics},
+	{"HandlerEndsTheTransaction", handlerEndsTheTransaction},
+	{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
+	{"RawTransactionWorks", rawTransactionWorks},
+
+	{"OutageElsewhere", outageElsewhere},
+	{"PoolOfOne", poolOfOne},
+	{"Registration", registration},
+	{"UnregisteredConsumer", unregisteredConsumer},
+	{"RegistrationAtOnce", registrationAtOnce},
+}
+
+// ofGroups are those of members that share a transaction.
+var ofGroups = []property{
+	{"GroupIsOneTransaction", groupIsOneTransaction},
+	{"GroupWithAFailingMember", groupWithAFailingMember},
+	{"GroupWithACleanFailure", groupWithACleanFailure},
+	{"GroupWithALoner", groupWithALoner},
+	{"GroupWithDuplicates", groupWithDuplicates},
+	{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
+	{"GroupThatIsEnded", groupThatIsEnded},
+	{"GroupStorm", groupStorm},
+}
+
+// ofKeeping are those of what operators do.
+var ofKeeping = []property{
+	{"RegistryIsRead", registryIsRead},
+	{"ClaimsOfAKey", claimsOfAKey},
+	{"Stats", stats},
+	{"Forgetting", forgetting},
+	{"Changes", changes},
+	{"ActsNewestFirst", actsNewestFirst},
+	{"Hold", hold},
+	{"Renaming", renaming},
+	{"RenamingOntoClaims", renamingOntoClaims},
+	{"PurgeDeletesWhatIsOld", purgeDeletesWhatIsOld},
+	{"PurgeMovesTheHorizonForwardOnly", purgeMovesTheHorizonForwardOnly},
+	{"PurgeKeepsWhatIsHeld", purgeKeepsWhatIsHeld},
+	{"PurgeSparesNewClaims", purgeSparesNewClaims},
+	{"LookupsDuringAPurge", lookupsDuringAPurge},
+	{"PurgersAtOnce", purgersAtOnce},
+	{"PurgeBesideHandlers", purgeBesideHandlers},
+	{"PurgeIsCancelled", purgeIsCancelled},
+	{"PurgeBounds", purgeBounds},
+}
+
+func (s *suite) run(t *testing.T, c Config, properties []property) {
 	t.Helper()
-	for _, p := range []struct {
-		name string
-		fn   func(*test)
-	}{
-		{"SameKeyTwice", sameKeyTwice},
-		{"FiftyCopiesAtOnce", fiftyCopiesAtOnce},
-		{"FiftyCopiesInOneProcess", fiftyCopiesInOneProcess},
-		{"FailingCopies", failingCopies},
-		{"RollbackFreesTheKey", rollbackFreesTheKey},
-		{"WaiterRunsAfterRollback", waiterRunsAfterRollback},
-		{"WaiterIsDuplicateAfterCommit", waiterIsDuplicateAfterCommit},
-		{"HeldTooLongIsLater", heldTooLongIsLater},
-		{"OtherKeysDoNotWait", otherKeysDoNotWait},
-		{"ConsumerScope", consumerScope},
-
-		{"KeysAreBytes", keysAreBytes},
-		{"BlankKeys", blankKeys},
-		{"ConsumerNames", consumerNames},
-
-		{"Fingerprints", fingerprints},
-		{"Unclaimed", unclaimed},
-		{"Already", already},
-		{"Observe", observe},
-		{"Lookup", lookup},
-		{"LookupOfMany", lookupOfMany},
-
-		{"Panic", panics},
-		{"Goexit", goexit},
-		{"ContextCancelledBefore", contextCancelledBefore},
-		{"ContextCancelledInHandler", contextCancelledInHandler},
-		{"ContextCancelledAtCommit", contextCancelledAtCommit},
-		{"ContextCancelledInStatement", contextCancelledInStatement},
-		{"ContextCancelledWhileWaiting", contextCancelledWhileWaiting},
-		{"DeadlineInHandler", deadlineInHandler},
-
-		{"Refusals", refusals},
-		{"SavepointsWork", savepointsWork},
-		{"SwallowedError", swallowedError},
-		{"SwallowedErrorUndone", swallowedErrorUndone},
-		{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
-		{"DatabaseUndoes", databaseUndoes},
-		{"DeadlineOfEveryStatement", deadlineOfEveryStatement},
-		{"LateUse", lateUse},
-		{"LateGoroutine", lateGoroutine},
-		{"OutsideOfAClaim", outsideOfAClaim},
-		{"ClaimInsideItsClaim", claimInsideItsClaim},
-		{"ClaimInsideThroughAnother", claimInsideThroughAnother},
-		{"HookThatPanics", hookThatPanics},
-		{"HandlerEndsTheTransaction", handlerEndsTheTransaction},
-		{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
-		{"RawTransactionWorks", rawTransactionWorks},
-
-		{"GroupIsOneTransaction", groupIsOneTransaction},
-		{"GroupWithAFailingMember", groupWithAFailingMember},
-		{"GroupWithACleanFailure", groupWithACleanFailure},
-		{"GroupWithALoner", groupWithALoner},
-		{"GroupWithDuplicates", groupWithDuplicates},
-		{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
-		{"GroupThatIsEnded", groupThatIsEnded},
-		{"GroupStorm", groupStorm},
-
-		{"OutageElsewhere", outageElsewhere},
-		{"PoolOfOne", poolOfOne},
-		{"Registration", registration},
-		{"UnregisteredConsumer", unregisteredConsumer},
-		{"RegistrationAtOnce", registrationAtOnce},
-	} {
-		if s.groups && strings.HasPrefix(p.name, "Group") {
-			continue // they make their own
-		}
-		if (c.OneWriter || s.groups) && p.name == "OtherKeysDoNotWait" || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
-			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" {
+	for _, p := range properties {
+		if (c.OneWriter || s.groups) && p.name == "OtherKeysDoNotWait" || c.OneWriter && p.name == "PurgeBesideHandlers" ||
+			c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" || len(c.Undoes) == 0 && p.name == "DatabaseUndoes" ||
+			c.Endless == "" && p.name == "DeadlineOfEveryStatement" || c.cannotAge(p.name) {
 			continue // not this store's property
 		}
 		t.Run(p.name, func(t *testing.T) { p.fn(s.test(t)) })

@@ -43,14 +43,21 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 	}
 	for _, r := range []relation{live, registry} {
 		if r.kind == "" {
-			return s, cols, inbox.Configf(opOpen, "table %s does not exist for this user: call mysqlinbox.Migrate, or run the statements of mysqlinbox.Schema with your migration tool", r.name)
+			return s, cols, missing(r.name)
+		}
+	}
+	// One that the user may not see is judged by mayUse.
+	var beside []error
+	for _, name := range []string{t.Keeping, t.Audit} {
+		if _, err := conn.ExecContext(ctx, "SELECT 1 FROM "+name+" WHERE 1 = 0"); number(err) == noSuchTable {
+			beside = append(beside, missing(name))
 		}
 	}
 	f := sqlstore.NewFaults(live.name)
 	cols = live.judge(f, t)
 	g := sqlstore.NewFaults(registry.name)
 	registry.judgeRegistry(g)
-	if err := errors.Join(f.Err(opOpen), g.Err(opOpen)); err != nil {
+	if err := errors.Join(append(beside, f.Err(opOpen), g.Err(opOpen))...); err != nil {
 		return s, cols, inbox.ConfigError(opOpen, err)
 	}
 	if err := mayUse(ctx, conn, *t, c); err != nil {
@@ -58,6 +65,10 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 	}
 	say(ctx, c, *t, cols)
 	return s, cols, nil
+}
+
+func missing(table string) error {
+	return inbox.Configf(opOpen, "table %s does not exist for this user: call mysqlinbox.Migrate, or run the statements of mysqlinbox.Schema with your migration tool", table)
 }
 
 // say what an adopted table cannot do.
@@ -91,6 +102,7 @@ func mayUse(ctx context.Context, conn *sql.Conn, t sqlstore.Table, c Config) (er
 		{t.Claims, "DELETE FROM " + t.Claims + " WHERE 1 = 0", "DELETE", true},
 		{t.Consumers, "SELECT 1 FROM " + t.Consumers + " WHERE 1 = 0", "SELECT, INSERT, UPDATE", false},
 		{t.Consumers, "INSERT INTO " + t.Consumers + " (name, service, queue, key_rule, mode, horizon, former_names) SELECT 'c', '', '', '', '', UTC_TIMESTAMP(6), '' FROM DUAL WHERE 1 = 0", "SELECT, INSERT, UPDATE", false},
+		{t.Keeping, "SELECT 1 FROM " + t.Keeping + " WHERE 1 = 0", "SELECT", false},
 	} {
 		_, err := tx.ExecContext(ctx, q.query)
 		switch n := number(err); {

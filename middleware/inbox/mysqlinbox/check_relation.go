@@ -87,18 +87,19 @@ func strs(ctx context.Context, conn *sql.Conn, query string) (out []string, err 
 }
 
 func (r *relation) readColumns(ctx context.Context, conn *sql.Conn, in string) (err error) {
-	rows, err := conn.QueryContext(ctx, "SELECT LOWER(COLUMN_NAME), LOWER(DATA_TYPE), COALESCE(COLLATION_NAME, ''), COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), IS_NULLABLE = 'NO', COLUMN_DEFAULT, LOWER(EXTRA) FROM information_schema.COLUMNS"+in+" ORDER BY ORDINAL_POSITION")
+	rows, err := conn.QueryContext(ctx, "SELECT LOWER(COLUMN_NAME), LOWER(DATA_TYPE), COLLATION_NAME, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), IS_NULLABLE = 'NO', COLUMN_DEFAULT, LOWER(EXTRA) FROM information_schema.COLUMNS"+in+" ORDER BY ORDINAL_POSITION")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var c column
-		var def sql.NullString
+		var collation, def sql.NullString
 		var extra string
-		if err := rows.Scan(&c.name, &c.typ, &c.collation, &c.length, &c.notNull, &def, &extra); err != nil {
+		if err := rows.Scan(&c.name, &c.typ, &collation, &c.length, &c.notNull, &def, &extra); err != nil {
 			return err
 		}
+		c.collation = collation.String
 		c.def = def.Valid || strings.Contains(extra, "auto_increment")
 		c.defaultsToNow = strings.HasPrefix(strings.ToLower(def.String), "current_timestamp")
 		c.onUpdate = strings.Contains(extra, "on update")
@@ -110,13 +111,14 @@ func (r *relation) readColumns(ctx context.Context, conn *sql.Conn, in string) (
 }
 
 func (r *relation) readIndexes(ctx context.Context, conn *sql.Conn, in string) (err error) {
-	rows, err := conn.QueryContext(ctx, "SELECT INDEX_NAME, LOWER(COALESCE(COLUMN_NAME, '')), SUB_PART IS NULL AND COLUMN_NAME IS NOT NULL FROM information_schema.STATISTICS"+in+" AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, COLUMN_NAME")
+	rows, err := conn.QueryContext(ctx, "SELECT INDEX_NAME, LOWER(COLUMN_NAME), SUB_PART IS NULL AND COLUMN_NAME IS NOT NULL FROM information_schema.STATISTICS"+in+" AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, COLUMN_NAME")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var name, column string
+		var name string
+		var column sql.NullString // NULL: an expression
 		var whole bool
 		if err := rows.Scan(&name, &column, &whole); err != nil {
 			return err
@@ -125,7 +127,7 @@ func (r *relation) readIndexes(ctx context.Context, conn *sql.Conn, in string) (
 			r.unique = append(r.unique, index{name: name, whole: true})
 		}
 		ix := &r.unique[len(r.unique)-1]
-		ix.columns, ix.whole = append(ix.columns, column), ix.whole && whole
+		ix.columns, ix.whole = append(ix.columns, column.String), ix.whole && whole
 	}
 	return rows.Err()
 }

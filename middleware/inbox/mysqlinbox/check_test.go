@@ -156,6 +156,11 @@ func TestPrivileges(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	exec(t, admin, "GRANT SELECT, INSERT, UPDATE ON processed_messages TO "+user, "GRANT SELECT, INSERT, UPDATE ON sekali_consumers TO "+user)
+	_, err = mysqlinbox.Open(t.Context(), openDB(t, dsn), mysqlinbox.Config{})
+	if inbox.ClassOf(err) != inbox.ClassConfig || !strings.Contains(err.Error(), "GRANT SELECT ON") || !strings.Contains(err.Error(), "sekali_keeping") {
+		t.Fatalf("without a look at holds: %v", err)
+	}
+	exec(t, admin, "GRANT SELECT ON sekali_keeping TO "+user)
 	var log bytes.Buffer
 	box, err := mysqlinbox.Open(t.Context(), openDB(t, dsn), mysqlinbox.Config{Config: inbox.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	if err != nil || !strings.Contains(log.String(), "may not delete") {
@@ -252,7 +257,7 @@ func TestMigrateAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := count(t, openDB(t, direct), "SELECT count(*) FROM sekali_migrations"); n != 2 {
+	if n := count(t, openDB(t, direct), "SELECT count(*) FROM sekali_migrations"); n != 4 {
 		t.Errorf("%d migrations", n)
 	}
 }

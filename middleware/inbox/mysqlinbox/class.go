@@ -25,6 +25,7 @@ const (
 	readOnlyMode      = 1836
 	groupRolledBack   = 3101 // group replication
 	groupHookRefused  = 3100
+	lockNoWait        = 3572
 	privilegeOfTable  = 1142
 	privilegeOfColumn = 1143
 )
@@ -53,7 +54,7 @@ var classes = map[uint16]inbox.Class{
 	1689:             inbox.ClassTransient, // a waiting lock of the table was given up
 	1969:             inbox.ClassTransient, // MariaDB: max_statement_time
 	3024:             inbox.ClassTransient, // MySQL: max_execution_time
-	3572:             inbox.ClassTransient, // NOWAIT
+	lockNoWait:       inbox.ClassTransient,
 
 	1021: inbox.ClassDown, // disk full
 	1026: inbox.ClassDown, // error on write
@@ -89,6 +90,7 @@ var classes = map[uint16]inbox.Class{
 	readOnlyMode:   inbox.ClassDown,
 
 	1048: inbox.ClassPermanent, // not null
+	1153: inbox.ClassPermanent, // larger than max_allowed_packet; the connection is gone, too
 	1264: inbox.ClassPermanent, // out of range
 	1265: inbox.ClassPermanent, // truncated
 	1292: inbox.ClassPermanent, // wrong value
@@ -145,6 +147,8 @@ func class(err error) inbox.Class {
 		return states[string(e.SQLState[:2])] // Plain when it is not there
 	}
 	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return inbox.ClassPermanent
 	case muddled(err):
 		return inbox.ClassPlain
 	case lost(err):

@@ -3,6 +3,7 @@ package mysqlinbox_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,6 +54,9 @@ func TestInbox(t *testing.T) {
 				},
 				Refused: refused,
 				Unseen:  []string{"EXECUTE IMMEDIATE 'COMMIT'", "EXECUTE IMMEDIATE 'ROLLBACK'"},
+				Earlier: func(column string, seconds int) string {
+					return fmt.Sprintf("%s - INTERVAL %d SECOND", column, seconds)
+				},
 				Endless: "SELECT SLEEP(3600)",
 			})
 		})
@@ -83,16 +87,19 @@ func (v variant) database(t *testing.T, direct, dsn string) inboxtest.Database {
 		db.SetMaxOpenConns(maxConns)
 		return box
 	})
-	d.Waiting = func(ctx context.Context) (waiting bool, err error) {
-		// The server shows a copy that it renews only when nobody looked for 0.1 s.
-		if _, err := db.ExecContext(ctx, "DO SLEEP(0.11)"); err != nil {
-			return false, err
-		}
-		err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
-			WHERE p.DB = DATABASE() AND t.trx_state = 'LOCK WAIT')`).Scan(&waiting)
-		return waiting, err
-	}
+	d.Waiting = func(ctx context.Context) (bool, error) { return isWaiting(ctx, db) }
 	return d
+}
+
+// isWaiting tells whether a session of the database waits for a lock.
+func isWaiting(ctx context.Context, db *sql.DB) (waiting bool, err error) {
+	// The server shows a copy that it renews only when nobody looked for 0.1 s.
+	if _, err := db.ExecContext(ctx, "DO SLEEP(0.11)"); err != nil {
+		return false, err
+	}
+	err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
+		WHERE p.DB = DATABASE() AND t.trx_state = 'LOCK WAIT')`).Scan(&waiting)
+	return waiting, err
 }
 
 func (v variant) open(t *testing.T, dsn string, c mysqlinbox.Config) (*inbox.Inbox, *sql.DB) {

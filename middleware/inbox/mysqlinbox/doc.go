@@ -68,6 +68,10 @@
 //	                                        the handle saw it
 //	server away or read-only                class Down
 //	commit without an answer                class Unknown
+//	statement over max_allowed_packet       an error of the handler's; a lost
+//	                                        connection where the driver does not
+//	                                        know the limit (DSN has it asked for,
+//	                                        as maxAllowedPacket=0 does)
 //	table or privilege missing              class Config
 //	DDL or LOCK TABLES past the handle      found before COMMIT, claim marked split
 //	a table that cannot tell keys apart, a server that may forget commits

@@ -13,7 +13,8 @@ import (
 // own: autocommit off, the isolation level, the lock wait, and a connection that
 // finds itself on a read-only server after a failover is given up. Nothing has to
 // be set and restored around a transaction then, which saves two round trips a
-// message.
+// message. Unless dsn says otherwise the driver asks the server for its
+// max_allowed_packet: a statement beyond it is an error, not a lost connection.
 //
 // Do not use such a pool for anything but inboxes: what is written on it without
 // a transaction is never committed. Uses Config.Isolation and Config.LockWait
@@ -29,6 +30,9 @@ func DSN(dsn string, c Config) (string, error) {
 		return "", inbox.ConfigError(op, errors.New("dsn is not of the form user:password@tcp(host:port)/database?param=value"))
 	}
 	d.RejectReadOnly = true
+	if d.MaxAllowedPacket == mysql.NewConfig().MaxAllowedPacket { // the driver's guess
+		d.MaxAllowedPacket = 0
+	}
 	if d.Params == nil {
 		d.Params = make(map[string]string)
 	}

@@ -20,7 +20,9 @@ var grammar = sqlstore.Grammar{
 		"CREATE TEMPORARY TABLE", "CREATE OR REPLACE TEMPORARY TABLE", "DROP TEMPORARY TABLE", "DROP TEMPORARY TABLES",
 	}, sqlstore.TransactionAllowed...),
 	RefusedWords: [][2]string{{"SET", "AUTOCOMMIT"}},
-	Unjudged:     []string{"CALL", "EXECUTE", "SET STATEMENT"},
+	// MariaDB runs compound statements by themselves, too; the others begin or end
+	// with a word that is refused.
+	Unjudged: []string{"CALL", "EXECUTE", "SET STATEMENT", "REPEAT"},
 
 	HashComments:    true,
 	VersionComments: true,

@@ -32,12 +32,13 @@ type Config struct {
 	// false: Open refuses it.
 	AllowLossOnCrash bool
 	// Begin begins the claim's transaction instead of the inbox, for libraries that
-	// wrap transactions of their own (sqlx) and for tenants. It may run statements,
-	// and must return a transaction of this driver that ends with ctx. The isolation
-	// level is then its own, and on MySQL the wait for a claim is that of the
-	// session; give it a pool opened with DSN, so that autocommit is off: else, when
-	// a handler passes over a deadlock on the raw transaction, what it writes
-	// afterwards stays. Defaults to nil.
+	// wrap transactions of their own (sqlx) and for tenants. ctx carries the values
+	// of Do's context, such as the tenant, and has the deadline of the transaction.
+	// Begin may run statements, and must return a transaction of this driver that
+	// ends with ctx. The isolation level is then its own, and on MySQL the wait for
+	// a claim is that of the session; give it a pool opened with DSN, so that
+	// autocommit is off: else, when a handler passes over a deadlock on the raw
+	// transaction, what it writes afterwards stays. Defaults to nil.
 	Begin func(ctx context.Context, db *sql.DB) (*sql.Tx, error)
 }
 

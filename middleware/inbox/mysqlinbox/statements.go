@@ -112,9 +112,3 @@ func register(b *sqlstore.Binder, t sqlstore.Table, c inbox.Consumer, former str
 		b.Text(c.Name) + ", " + b.Text(c.Service) + ", " + b.Text(c.Queue) + ", " + b.Text(c.KeyRule) + ", " +
 		b.Text(c.Mode.String()) + ", " + nowAsDatetime + ", " + b.Text(former) + ")"
 }
-
-// consumer reads bytes: the connection's character set may not hold all names.
-func consumer(b *sqlstore.Binder, t sqlstore.Table, name string) string {
-	return "SELECT CAST(name AS BINARY), CAST(service AS BINARY), CAST(queue AS BINARY), CAST(key_rule AS BINARY), CAST(mode AS BINARY), " +
-		datetimeMicros("horizon") + ", CAST(former_names AS BINARY) FROM " + t.Consumers + " WHERE name = " + b.Text(name)
-}

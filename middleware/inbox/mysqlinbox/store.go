@@ -58,7 +58,7 @@ func (s *store) dialect() *sqlstore.Dialect {
 		Split:     split,
 		Register:  register,
 		Duplicate: func(err error) bool { return number(err) == duplicateEntry },
-		Consumer:  consumer,
+		Keeping:   s.keeping(),
 
 		Renew:       hold,
 		Lock:        s.lock,

@@ -68,6 +68,7 @@ func TestOpenRefuses(t *testing.T) {
 			db := open(t, "postgres", dsn)
 			exec(t, db, registryTable, c.table)
 			if name == "row security" {
+				exec(t, db, `GRANT SELECT ON sekali_keeping TO PUBLIC`)
 				db = asPlainUser(t, db, dsn)
 			}
 			_, err := pginbox.Open(t.Context(), db, pginbox.Config{})
@@ -85,7 +86,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-const registryTable = `CREATE TABLE sekali_consumers (name TEXT PRIMARY KEY, service TEXT, queue TEXT, key_rule TEXT, mode TEXT, horizon TIMESTAMPTZ DEFAULT now(), former_names TEXT)`
+const registryTable = `CREATE TABLE sekali_consumers (name TEXT PRIMARY KEY, service TEXT, queue TEXT, key_rule TEXT, mode TEXT, horizon TIMESTAMPTZ DEFAULT now(), former_names TEXT);
+	CREATE TABLE sekali_keeping (consumer_name TEXT PRIMARY KEY, held_since TIMESTAMPTZ, held_by TEXT, held_why TEXT, purger TEXT, purger_until TIMESTAMPTZ);
+	CREATE TABLE sekali_audit (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at TIMESTAMPTZ, who TEXT, why TEXT, act TEXT, consumer TEXT, message_key TEXT, detail TEXT)`
 
 // asPlainUser gives the tables to a role that is no superuser and opens the
 // database as it.
@@ -147,6 +150,10 @@ func TestOpenNamesMissingPrivileges(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	exec(t, admin, `GRANT SELECT, INSERT, UPDATE, DELETE ON processed_messages TO PUBLIC`)
+	if _, err := pginbox.Open(t.Context(), db, pginbox.Config{}); inbox.ClassOf(err) != inbox.ClassConfig || !strings.Contains(err.Error(), "GRANT SELECT ON \"sekali_keeping\"") {
+		t.Errorf("without a look at holds: %v", err)
+	}
+	exec(t, admin, `GRANT SELECT ON sekali_keeping TO PUBLIC`)
 	if _, err := pginbox.Open(t.Context(), db, pginbox.Config{}); err != nil {
 		t.Errorf("as %s: %v", role, err)
 	}

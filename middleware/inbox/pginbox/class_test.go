@@ -271,13 +271,15 @@ func TestSwallowedErrorsLeaveTheLogClean(t *testing.T) {
 	}
 }
 
-// A transaction that the user begins, with settings of its own.
+// A transaction that the user begins, with settings of its own: the context is
+// cancelled apart from Do's, but has its values.
 func TestBegin(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			box := boxOn(t, driver, testservices.NewPostgresDatabase(t), pginbox.Config{Begin: beginTenant})
 			c := inbox.Claim{Consumer: "c", Key: "k"}
-			out, err := box.Do(t.Context(), c, func(ctx context.Context) error {
+			acme := context.WithValue(t.Context(), tenantKey{}, "acme")
+			out, err := box.Do(acme, c, func(ctx context.Context) error {
 				tx, err := inbox.Tx(ctx)
 				if err != nil {
 					return err
@@ -294,10 +296,10 @@ func TestBegin(t *testing.T) {
 			if out != inbox.Processed {
 				t.Errorf("%s, %v", out, err)
 			}
-			if out, err := box.Do(t.Context(), c, func(context.Context) error { return nil }); out != inbox.Duplicate {
+			if out, err := box.Do(acme, c, func(context.Context) error { return nil }); out != inbox.Duplicate {
 				t.Errorf("%s, %v", out, err)
 			}
-			out, err = box.Do(t.Context(), inbox.Claim{Consumer: "c", Key: "ends"}, func(ctx context.Context) error {
+			out, err = box.Do(acme, inbox.Claim{Consumer: "c", Key: "ends"}, func(ctx context.Context) error {
 				tx, err := inbox.SQLTx(ctx)
 				if err != nil {
 					return err

@@ -3,6 +3,7 @@ package pginbox_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,8 +35,11 @@ func TestInbox(t *testing.T) {
 						return newDatabase(t, driver, pginbox.Config{Isolation: level})
 					},
 					FailedStatementDooms: true,
-					Endless:              "SELECT pg_sleep(3600)",
-					Refused:              []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT", "-- x\rCOMMIT", "SELECT 1; -- x\rCOMMIT"},
+					Earlier: func(column string, seconds int) string {
+						return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)
+					},
+					Endless: "SELECT pg_sleep(3600)",
+					Refused: []string{"START TRANSACTION", "ABORT", "PREPARE TRANSACTION 'x'", "RESET ALL", "DISCARD ALL", "((COMMIT))", "/* /* */ */ COMMIT", "-- x\rCOMMIT", "SELECT 1; -- x\rCOMMIT"},
 				})
 			})
 		}

@@ -22,7 +22,7 @@ func dialect(d driverKind, durable bool) *sqlstore.Dialect {
 		Lookup:   postgres.Lookup,
 		Split:    postgres.Split,
 		Register: postgres.Register,
-		Consumer: postgres.Consumer,
+		Keeping:  postgres.Keeping(),
 
 		Lock:   postgres.Lock,
 		Limit:  postgres.Limit,

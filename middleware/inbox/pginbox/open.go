@@ -29,8 +29,10 @@ type Config struct {
 	AllowLossOnCrash bool
 	// Begin begins the claim's transaction instead of the inbox, for libraries that
 	// wrap transactions of their own (sqlx), for row-level security and for tenants.
-	// It may run statements, and must return a transaction of this driver that ends
-	// with ctx. The isolation level is then its own. Defaults to nil.
+	// ctx carries the values of Do's context, such as the tenant, and has the
+	// deadline of the transaction. Begin may run statements, and must return a
+	// transaction of this driver that ends with ctx. The isolation level is then its
+	// own. Defaults to nil.
 	Begin func(ctx context.Context, db *sql.DB) (*sql.Tx, error)
 }
 

@@ -2,6 +2,7 @@ package pgxinbox_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,9 +43,12 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 			return database(pool, url, mode, c)
 		},
 		FailedStatementDooms: true,
-		Endless:              "SELECT pg_sleep(3600)",
-		NoSQLTx:              true,
-		Refused:              refused,
+		Earlier: func(column string, seconds int) string {
+			return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)
+		},
+		Endless: "SELECT pg_sleep(3600)",
+		NoSQLTx: true,
+		Refused: refused,
 	})
 }
 

@@ -54,7 +54,7 @@ func (s *store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consu
 		return row, err
 	}
 	insert, look := postgres.Parameters(), postgres.Parameters()
-	register, consumer := postgres.Register(insert, s.table, c, former), postgres.Consumer(look, s.table, c.Name)
+	register, consumer := postgres.Register(insert, s.table, c, former), postgres.Keeping().Consumers(look, s.table, c.Name)
 	err = s.write(ctx, func(batch *pgx.Batch) {
 		batch.Queue(register, insert.Args...)
 		batch.Queue(consumer, look.Args...)
@@ -62,7 +62,7 @@ func (s *store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consu
 		if _, err := br.Exec(); err != nil {
 			return fmt.Errorf("insert the consumer's row: %w", err)
 		}
-		row, err = s.readConsumer(br, c.Name)
+		row, err = s.readConsumer(br)
 		return err
 	})
 	switch {
@@ -77,9 +77,9 @@ func (s *store) Register(ctx context.Context, c inbox.Consumer) (row inbox.Consu
 // Consumer implements inbox.Store.
 func (s *store) Consumer(ctx context.Context, name string) (c inbox.Consumer, ok bool, err error) {
 	b := postgres.Parameters()
-	query := postgres.Consumer(b, s.table, name)
+	query := postgres.Keeping().Consumers(b, s.table, name)
 	tx, err := s.begin(ctx, pgx.ReadCommitted, func(batch *pgx.Batch) { batch.Queue(query, b.Args...) }, func(br pgx.BatchResults) (err error) {
-		c, err = s.readConsumer(br, name)
+		c, err = s.readConsumer(br)
 		return err
 	})
 	if err != nil {
@@ -90,11 +90,11 @@ func (s *store) Consumer(ctx context.Context, name string) (c inbox.Consumer, ok
 }
 
 // readConsumer returns no name when there is no such row.
-func (s *store) readConsumer(br pgx.BatchResults, name string) (c inbox.Consumer, err error) {
+func (s *store) readConsumer(br pgx.BatchResults) (c inbox.Consumer, err error) {
 	rows, err := br.Query()
 	if err == nil {
 		defer rows.Close()
-		c, _, err = sqlstore.ReadConsumer(rows, s.table.Consumers, name)
+		c, _, err = sqlstore.ReadConsumer(rows, s.table)
 	}
 	if err != nil {
 		return inbox.Consumer{}, fmt.Errorf("read the consumer's row: %w", err)

@@ -17,6 +17,8 @@ import (
 
 // store is an inbox.Store on a pgx pool. Safe for concurrent use.
 type store struct {
+	*sqlstore.Keeper
+
 	pool      *pgxpool.Pool
 	table     sqlstore.Table
 	isolation pgx.TxIsoLevel
@@ -33,7 +35,8 @@ var (
 
 func newStore(pool *pgxpool.Pool, t sqlstore.Table, c Config) *store {
 	s := &store{
-		pool: pool, table: t, isolation: c.Isolation, durable: !c.AllowLossOnCrash, grammar: postgres.Grammar(),
+		Keeper: newKeeper(pool, t),
+		pool:   pool, table: t, isolation: c.Isolation, durable: !c.AllowLossOnCrash, grammar: postgres.Grammar(),
 		logger: c.Logger, maxConns: int(pool.Config().MaxConns),
 	}
 	if s.logger == nil {

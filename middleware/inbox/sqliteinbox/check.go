@@ -33,13 +33,23 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (file s
 	if err != nil {
 		return "", err
 	}
-	if live.kind == "" || registry.kind == "" {
-		return "", missing(*t, live.kind == "", s)
+	if live.kind == "" {
+		return "", missing(t.Claims, s)
+	}
+	if registry.kind == "" {
+		return "", missing(t.Consumers, s)
 	}
 	live.judge(f, t)
 	var errs []error
 	if err := f.Err(opOpen); err != nil {
 		errs = append(errs, err)
+	}
+	for name, quoted := range map[string]string{sqlstore.KeepingTable: t.Keeping, sqlstore.AuditTable: t.Audit} {
+		if other, err := readTable(ctx, conn, name); err != nil {
+			return "", err
+		} else if other.kind == "" {
+			errs = append(errs, missing(quoted, s))
+		}
 	}
 	errs = append(errs, s.judge(c)...)
 	if err := errors.Join(errs...); err != nil {
@@ -82,11 +92,7 @@ func fresh(ctx context.Context, db *sql.DB) (_ *sql.Conn, release func() error, 
 }
 
 // missing says which table is not there, and why it may be.
-func missing(t sqlstore.Table, claims bool, s settings) error {
-	name := t.Claims
-	if !claims {
-		name = t.Consumers
-	}
+func missing(name string, s settings) error {
 	if s.file == "" {
 		return inbox.Configf(opOpen, "table %s does not exist on a fresh connection: a database in memory belongs to one connection; use a file, or db.SetMaxOpenConns(1) before sqliteinbox.Migrate", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestInbox(t *testing.T) {
 	inboxtest.Run(t, inboxtest.Config{
 		Database:  newDatabase,
 		OneWriter: true,
+		Earlier:   func(column string, seconds int) string { return fmt.Sprintf("%s - %d", column, 1000*seconds) },
 		Refused:   []string{"INSERT OR ROLLBACK INTO taken VALUES (1)", "update or rollback taken SET n = 1"},
 		Undoes: []string{
 			"WITH x(n) AS (SELECT 1) INSERT OR ROLLBACK INTO taken SELECT n FROM x",

@@ -35,7 +35,7 @@ func dialect(q *queue) *sqlstore.Dialect {
 		Lookup:   lookup,
 		Split:    split,
 		Register: register,
-		Consumer: consumer,
+		Keeping:  keeping(),
 
 		Enter:         q.enter,
 		WaitByContext: true,
@@ -95,10 +95,6 @@ func register(b *sqlstore.Binder, t sqlstore.Table, c inbox.Consumer, former str
 	return "INSERT INTO " + t.Consumers + " (name, service, queue, key_rule, mode, former_names) VALUES (" +
 		b.Text(c.Name) + ", " + b.Text(c.Service) + ", " + b.Text(c.Queue) + ", " + b.Text(c.KeyRule) + ", " +
 		b.Text(c.Mode.String()) + ", " + b.Text(former) + ") ON CONFLICT (name) DO NOTHING"
-}
-
-func consumer(b *sqlstore.Binder, t sqlstore.Table, name string) string {
-	return "SELECT name, service, queue, key_rule, mode, horizon * 1000, former_names FROM " + t.Consumers + " WHERE name = " + b.Text(name)
 }
 
 // prove: the savepoint is gone with the transaction in which it was set, after

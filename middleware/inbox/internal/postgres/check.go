@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -42,16 +43,30 @@ func Check(ctx context.Context, conn *sql.Conn, t *sqlstore.Table, o CheckOption
 	if err != nil {
 		return err
 	}
-	for _, r := range []relation{live, registry} {
-		if r.oid == 0 {
-			return inbox.Configf(o.Op, "table %s does not exist for this user and search_path: call %s.Migrate, or run the statements of %s.Schema with your migration tool", r.name, o.Package, o.Package)
+	keeping, err := readRelation(ctx, tx, t.Keeping)
+	if err != nil {
+		return err
+	}
+	audit, err := readRelation(ctx, tx, t.Audit)
+	if err != nil {
+		return err
+	}
+	missing := func(r relation) error {
+		if r.oid != 0 {
+			return nil
 		}
+		return inbox.Configf(o.Op, "table %s does not exist for this user and search_path: call %s.Migrate, or run the statements of %s.Schema with your migration tool", r.name, o.Package, o.Package)
+	}
+	if err := cmp.Or(missing(live), missing(registry)); err != nil {
+		return err
 	}
 	f := sqlstore.NewFaults(t.Claims)
 	live.judge(f, t)
 	g := sqlstore.NewFaults(t.Consumers)
 	registry.judgeRegistry(g, o.Package)
-	if err := errors.Join(f.Err(o.Op), g.Err(o.Op)); err != nil {
+	h := sqlstore.NewFaults(t.Keeping)
+	keeping.judgeKeeping(h)
+	if err := errors.Join(f.Err(o.Op), g.Err(o.Op), missing(keeping), h.Err(o.Op), missing(audit)); err != nil {
 		return inbox.ConfigError(o.Op, err)
 	}
 	if !t.Fingerprint {

@@ -134,3 +134,11 @@ func (r relation) judgeRegistry(f *sqlstore.Faults, pkg string) {
 		f.Addf("this user may not use it: GRANT SELECT, INSERT, UPDATE ON %s TO %s, as its owner", r.name, sqlstore.QuoteDouble(r.user))
 	}
 }
+
+// judgeKeeping wants what every process of a consumer reads; the rest is for
+// operators.
+func (r relation) judgeKeeping(f *sqlstore.Faults) {
+	if r.oid != 0 && !r.mayRead {
+		f.Addf("this user may not read it, so it cannot see whether a consumer is held: GRANT SELECT ON %s TO %s, as its owner", r.name, sqlstore.QuoteDouble(r.user))
+	}
+}

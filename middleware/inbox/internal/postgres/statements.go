@@ -120,9 +120,3 @@ func Register(b *sqlstore.Binder, t sqlstore.Table, c inbox.Consumer, former str
 		b.Text(c.Name) + ", " + b.Text(c.Service) + ", " + b.Text(c.Queue) + ", " + b.Text(c.KeyRule) + ", " +
 		b.Text(c.Mode.String()) + ", " + b.Text(former) + ") ON CONFLICT (name) DO NOTHING"
 }
-
-// Consumer is sqlstore.Dialect's.
-func Consumer(b *sqlstore.Binder, t sqlstore.Table, name string) string {
-	return "SELECT name, service, queue, key_rule, mode, " + Micros("horizon") + ", former_names FROM " + t.Consumers +
-		" WHERE name = " + b.Text(name) + "::varchar"
-}

@@ -36,9 +36,8 @@ type Dialect struct {
 	// Duplicate tells the error of a Register that found the name. Defaults to nil:
 	// none.
 	Duplicate func(err error) bool
-	// Consumer makes the SELECT of name, service, queue, key_rule, mode, horizon
-	// (microseconds) and former_names.
-	Consumer func(b *Binder, t Table, name string) string
+	// Keeping is for the registry and for what operators do.
+	Keeping Keeping
 
 	// WaitByContext bounds the claim statement by a context, for databases that
 	// have no lock timeout of their own to set with it.

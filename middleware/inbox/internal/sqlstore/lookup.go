@@ -53,17 +53,3 @@ func (s *Store) lookupPart(ctx context.Context, q querier, cs []inbox.Claim) (_ 
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	return ReadRecords(rows, cs)
 }
-
-// read runs fn on the pool, or in a transaction where connections do not
-// autocommit.
-func (s *Store) read(ctx context.Context, fn func(querier) error) error {
-	if !s.d.ReadTx {
-		return fn(s.db)
-	}
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	return fn(tx)
-}

@@ -97,28 +97,39 @@ func ReadRecords(rows Rows, cs []inbox.Claim) ([]inbox.Record, error) {
 	return recs, nil
 }
 
-// ReadConsumer reads the result of Dialect.Consumer. table is the registry's
-// name, for errors.
-func ReadConsumer(rows Rows, table, name string) (c inbox.Consumer, ok bool, err error) {
-	if !rows.Next() {
-		return c, false, rows.Err()
-	}
-	var mode, former string
-	var horizon sql.NullInt64
-	if err := rows.Scan(&c.Name, &c.Service, &c.Queue, &c.KeyRule, &mode, &horizon, &former); err != nil {
+// ReadConsumer reads the result of Keeping.Consumers for one name. t is for
+// errors.
+func ReadConsumer(rows Rows, t Table) (c inbox.Consumer, ok bool, err error) {
+	cs, err := ReadConsumers(rows, t)
+	if err != nil || len(cs) == 0 {
 		return c, false, err
 	}
-	c.Horizon = micros(horizon)
-	if c.Mode, err = inbox.ParseMode(mode); err != nil {
-		return c, false, inbox.ConfigError(fmt.Sprintf("consumer %q in %s", name, table), err)
+	return cs[0], true, nil
+}
+
+// ReadConsumers reads the result of Keeping.Consumers.
+func ReadConsumers(rows Rows, t Table) (cs []inbox.Consumer, err error) {
+	for rows.Next() {
+		var c inbox.Consumer
+		var mode, former string
+		var horizon, since sql.NullInt64
+		var by, why sql.NullString
+		if err := rows.Scan(&c.Name, &c.Service, &c.Queue, &c.KeyRule, &mode, &horizon, &former, &since, &by, &why); err != nil {
+			return nil, err
+		}
+		c.Horizon, c.HeldSince, c.HeldBy, c.HeldWhy = micros(horizon), micros(since), by.String, why.String
+		if c.Mode, err = inbox.ParseMode(mode); err != nil {
+			return nil, inbox.ConfigError(fmt.Sprintf("consumer %q in %s", c.Name, t.Consumers), err)
+		}
+		if err := json.Unmarshal([]byte(former), &c.FormerNames); err != nil {
+			return nil, inbox.Configf(fmt.Sprintf("consumer %q in %s", c.Name, t.Consumers), "former_names is no JSON array of strings: %w", err)
+		}
+		if len(c.FormerNames) == 0 {
+			c.FormerNames = nil
+		}
+		cs = append(cs, c)
 	}
-	if err := json.Unmarshal([]byte(former), &c.FormerNames); err != nil {
-		return c, false, inbox.Configf(fmt.Sprintf("consumer %q in %s", name, table), "former_names is no JSON array of strings: %w", err)
-	}
-	if len(c.FormerNames) == 0 {
-		c.FormerNames = nil
-	}
-	return c, true, rows.Err()
+	return cs, rows.Err()
 }
 
 // FormerNames is what is kept of them in the consumer's row.

@@ -28,6 +28,8 @@ type Options struct {
 
 // Store is an inbox.Store on database/sql. Safe for concurrent use.
 type Store struct {
+	*Keeper
+
 	db *sql.DB
 	d  *Dialect
 	o  Options
@@ -45,7 +47,8 @@ func New(db *sql.DB, d *Dialect, o Options) *Store {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{db: db, d: d, o: o}
+	keeper := NewKeeper(func() (*sql.DB, func() error) { return db, func() error { return nil } }, d, o.Table)
+	return &Store{Keeper: keeper, db: db, d: d, o: o}
 }
 
 // Class implements inbox.Store.

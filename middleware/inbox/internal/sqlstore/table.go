@@ -10,6 +10,8 @@ import (
 const (
 	DefaultTable  = "processed_messages"
 	ConsumerTable = "sekali_consumers"
+	KeepingTable  = "sekali_keeping"
+	AuditTable    = "sekali_audit"
 )
 
 // Table holds the names of the store's tables, quoted, and what the live table
@@ -17,8 +19,8 @@ const (
 type Table struct {
 	// Schema and Name as given, not quoted. Schema is "" without one.
 	Schema, Name string
-	// Claims and Consumers are quoted and qualified.
-	Claims, Consumers string
+	// Claims, Consumers and the rest are quoted and qualified.
+	Claims, Consumers, Keeping, Audit string
 	// Fingerprint: the claims table has the column.
 	Fingerprint bool
 }
@@ -40,10 +42,13 @@ func ParseTable(name string, quote func(string) string) (Table, error) {
 	if strings.Contains(t.Name, ".") {
 		return t, fmt.Errorf("Table is %q: at most one dot, between schema and name", name)
 	}
-	t.Claims, t.Consumers = quote(t.Name), quote(ConsumerTable)
-	if t.Schema != "" {
-		t.Claims, t.Consumers = quote(t.Schema)+"."+t.Claims, quote(t.Schema)+"."+t.Consumers
+	full := func(name string) string {
+		if t.Schema == "" {
+			return quote(name)
+		}
+		return quote(t.Schema) + "." + quote(name)
 	}
+	t.Claims, t.Consumers, t.Keeping, t.Audit = full(t.Name), full(ConsumerTable), full(KeepingTable), full(AuditTable)
 	return t, nil
 }
 

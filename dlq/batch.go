@@ -1,0 +1,315 @@
+package dlq
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// item is one letter on its way.
+type item struct {
+	row *row
+	decision
+}
+
+// batch takes the next letters of the run: looks, judges, marks, sends, marks.
+// more is false at the end of the pass.
+func (r *runner) batch(ctx context.Context) (more bool, err error) {
+	size := r.size()
+	if size <= 0 {
+		return false, nil
+	}
+	page, err := r.page(ctx, size)
+	if err != nil || len(page) == 0 {
+		return false, err
+	}
+	last := page[len(page)-1].ID
+	full := len(page) == size
+	if page, err = r.matching(ctx, page); err != nil {
+		return false, err
+	}
+	if limit := r.config.Filter.Limit; limit > 0 && !r.orphans && int64(len(page)) > int64(limit)-r.run.Counts.Looked {
+		page = page[:int64(limit)-r.run.Counts.Looked]
+		last, full = page[len(page)-1].ID, false
+	}
+	js, err := r.l.judge(ctx, page)
+	if err != nil {
+		return false, err
+	}
+	var toSend, others []*item
+	for i, row := range page {
+		it := &item{row: row, decision: r.config.decide(row, js[i], r.run.ID)}
+		r.run.Counts.add(it.decision)
+		if r.orphans {
+			r.run.Counts.Looked-- // it was looked at before
+		}
+		switch it.step {
+		case send:
+			toSend = append(toSend, it)
+		case resolve, park:
+			others = append(others, it)
+		case stay, stayCopy, stayHeld:
+		}
+	}
+	if err := r.settle(ctx, others); err != nil {
+		return false, err
+	}
+	for len(toSend) > 0 {
+		n, bytes := 0, int64(0)
+		for n < len(toSend) && (n == 0 || bytes+toSend[n].row.Size <= maxBytes) {
+			bytes += toSend[n].row.Size
+			n++
+		}
+		if err := r.sendAll(ctx, toSend[:n]); err != nil {
+			return false, err
+		}
+		toSend = toSend[n:]
+	}
+	r.after = last
+	if !r.orphans {
+		r.run.last = last
+	}
+	// Not with ctx: what was done is to be known.
+	kctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return full, r.l.write(kctx, func(q querier) error { return r.save(kctx, q, Running, "") })
+}
+
+// page reads the next rows of the pass, with all but their bodies.
+func (r *runner) page(ctx context.Context, size int) (page []*row, err error) {
+	err = r.l.read(ctx, func(q querier) (err error) {
+		s := r.config.Filter.where(r.l.d.selectRows(withEnvelope), r.config.Filter.redriven()...)
+		s.add(" AND id > ").addArg(r.after)
+		s.add(" AND id <= ").addArg(r.run.Bound)
+		// Letters of other queues may have come back meanwhile, and be another run's.
+		s.add(" AND queue IN ", list(s, append([]string{""}, r.run.Queues...)))
+		if r.orphans {
+			s.add(" AND state = 'sending' AND run_id = ").addArg(r.run.ID)
+		} else {
+			// What this run had in hand is done, wherever it is now.
+			s.add(" AND run_id <> ").addArg(r.run.ID)
+		}
+		page, err = s.add(fmt.Sprintf(" ORDER BY id LIMIT %d", size)).rows(ctx, q, withEnvelope)
+		return err
+	})
+	return page, err
+}
+
+// matching is for filters that the database does not know. Of verdicts the dry run
+// and the run think alike, since both look now.
+func (r *runner) matching(ctx context.Context, page []*row) ([]*row, error) {
+	return r.l.matching(ctx, r.config.Filter, page)
+}
+
+// settle resolves and parks.
+func (r *runner) settle(ctx context.Context, items []*item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	return r.l.write(ctx, func(q querier) error {
+		now, err := r.lock(ctx, q, items)
+		if err != nil {
+			return err
+		}
+		ids := map[step][]int64{}
+		var events []Event
+		for _, it := range items {
+			if !it.same(now) {
+				continue
+			}
+			ids[it.step] = append(ids[it.step], it.row.ID)
+			e := Event{Letter: it.row.ID, What: "resolved", State: Resolved, Run: r.run.ID, Text: it.why}
+			if it.step == park {
+				e.What, e.State = "parked", Parked
+			}
+			e.Who, e.Why = r.run.Note.Who, r.run.Note.Why
+			events = append(events, e)
+		}
+		for step, state := range map[step]State{resolve: Resolved, park: Parked} {
+			if len(ids[step]) == 0 {
+				continue
+			}
+			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
+				add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
+			if _, err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
+				return err
+			}
+		}
+		return r.l.log(ctx, q, events...)
+	})
+}
+
+// lock proves the lease and locks the rows of items.
+func (r *runner) lock(ctx context.Context, q querier, items []*item) (map[int64]*row, error) {
+	if err := r.fence(ctx, q); err != nil {
+		return nil, err
+	}
+	rows := make([]*row, len(items))
+	for i, it := range items {
+		rows[i] = it.row
+	}
+	return r.l.lock(ctx, q, rows)
+}
+
+// same reports whether the row is as it was judged.
+func (it *item) same(now map[int64]*row) bool {
+	is := now[it.row.ID]
+	return is != nil && is.State == it.row.State && is.sendN == it.row.sendN && is.Redrives == it.row.Redrives && is.Run == it.row.Run
+}
+
+// mark sets the rows to sending, before anything is published. It returns those
+// that are.
+func (r *runner) mark(ctx context.Context, items []*item) (marked []*item, err error) {
+	err = r.l.write(ctx, func(q querier) error {
+		marked = nil
+		now, err := r.lock(ctx, q, items)
+		if err != nil {
+			return err
+		}
+		type group struct {
+			n    int64
+			key  string
+			once bool
+		}
+		groups := make(map[group][]int64)
+		var events []Event
+		for _, it := range items {
+			if !it.same(now) {
+				continue
+			}
+			marked = append(marked, it)
+			g := group{it.n, it.key, it.once}
+			groups[g] = append(groups[g], it.row.ID)
+			events = append(events, Event{
+				Letter: it.row.ID, What: "sending", State: Sending, Run: r.run.ID, N: int(it.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: it.why,
+			})
+		}
+		for g, ids := range groups {
+			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sending', run_id = ").addArg(r.run.ID).add(", send_n = ").addArg(g.n).
+				add(", sent_key = ").addArg(g.key).add(", once = ").addArg(flag(g.once)).add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
+			if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+				return err
+			}
+		}
+		return r.l.log(ctx, q, events...)
+	})
+	return marked, err
+}
+
+// bodies reads what is to be published.
+func (r *runner) bodies(ctx context.Context, items []*item) error {
+	ids := make([]int64, len(items))
+	by := make(map[int64]*row, len(items))
+	for i, it := range items {
+		ids[i], by[it.row.ID] = it.row.ID, it.row
+	}
+	return r.l.read(ctx, func(q querier) error {
+		s := r.l.d.stmt("SELECT id, body FROM sekali_dead_letters WHERE id IN ")
+		return s.add(list(s, ids)).each(ctx, q, func(scan func(...any) error) error {
+			var id int64
+			var body []byte
+			if err := scan(&id, &body); err != nil {
+				return err
+			}
+			by[id].body = body
+			return nil
+		})
+	})
+}
+
+// confirmed marks what the broker has: only where it is still sending with that
+// number. What died again meanwhile waits, and stays so.
+func (r *runner) confirmed(ctx context.Context, items []*item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	byN := make(map[int64][]int64)
+	events := make([]Event, len(items))
+	for i, it := range items {
+		byN[it.n] = append(byN[it.n], it.row.ID)
+		events[i] = Event{Letter: it.row.ID, What: "sent", State: Sent, Run: r.run.ID, N: int(it.n)}
+	}
+	// Not with ctx: the broker has it, whoever has stopped waiting.
+	mctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.PublishTimeout)
+	defer cancel()
+	before := r.run.Counts.Sent
+	err := r.l.write(mctx, func(q querier) error {
+		for n, ids := range byN {
+			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sent', redrives = ").addArg(n).add(", changed_at = ", r.l.d.now,
+				" WHERE state = 'sending' AND run_id = ").addArg(r.run.ID).add(" AND send_n = ").addArg(n).add(" AND id IN ")
+			if _, err := s.add(list(s, ids)).exec(mctx, q); err != nil {
+				return err
+			}
+		}
+		if err := r.l.log(mctx, q, events...); err != nil {
+			return err
+		}
+		r.run.Counts.Sent = before + int64(len(items))
+		return r.save(mctx, q, Running, "")
+	})
+	if err != nil {
+		r.run.Counts.Sent = before
+		return fmt.Errorf("mark %d letters as sent, which the broker has confirmed (they stay in sending): %w", len(items), err)
+	}
+	r.sent += int64(len(items))
+	return nil
+}
+
+// failedOnes lets letters wait again that are surely not in the queue.
+func (r *runner) failedOnes(ctx context.Context, items []*item, errs map[*item]error) error {
+	if len(items) == 0 {
+		return nil
+	}
+	fctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.PublishTimeout)
+	defer cancel()
+	err := r.l.write(fctx, func(q querier) error {
+		now, err := r.lock(fctx, q, items)
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			is := now[it.row.ID]
+			if is == nil || is.State != Sending || is.sendN != it.n || is.Run != r.run.ID {
+				continue
+			}
+			merged, err := r.l.unsend(fctx, q, is)
+			if err != nil {
+				return err
+			}
+			e := Event{Letter: is.ID, What: "failed", State: Waiting, Run: r.run.ID, N: int(it.n), Text: short(errs[it])}
+			if merged != 0 {
+				e.State, e.Text = Resolved, fmt.Sprintf("merged into letter %d of the same claim, which waits: %s", merged, e.Text)
+			}
+			if err := r.l.log(fctx, q, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("let %d letters wait again: %w", len(items), err)
+	}
+	r.run.Counts.Failed += int64(len(items))
+	return nil
+}
+
+// unsend lets a letter wait again.
+func (l *Letters) unsend(ctx context.Context, q querier, r *row) (merged int64, err error) {
+	id := identity(r.Queue, r.Consumer, r.Key, r.Fingerprint)
+	s := l.d.stmt("UPDATE sekali_dead_letters SET state = 'waiting', sent_key = ").addArg("").add(", once = 0, changed_at = ", l.d.now)
+	if id != "" && r.CopyOf == 0 {
+		waiting, err := l.lockWaiting(ctx, q, id)
+		if err != nil {
+			return 0, err
+		}
+		if waiting != 0 && waiting != r.ID {
+			return waiting, l.mergeInto(ctx, q, r.ID, waiting)
+		}
+		s.add(", identity = ").addArg(id)
+	}
+	_, err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
+	return 0, err
+}
+
+// checkEvery bounds how often the letters that came back are looked at.
+const checkEvery = 300 * time.Millisecond

@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS sekali_dead_letters_kind ON sekali_dead_letters (kind, id);

@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS sekali_dead_letters_state ON sekali_dead_letters (state, id);

@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS sekali_dead_letters_content ON sekali_dead_letters (content);
