@@ -12,8 +12,8 @@ func Keeping() sqlstore.Keeping {
 		// Not now(), which is the start of the transaction.
 		Now:    Micros("clock_timestamp()"),
 		Micros: Micros,
-		Time: func(Micros string) string {
-			return "(timestamptz 'epoch' + (" + Micros + ")::bigint * interval '1 microsecond')"
+		Time: func(micros string) string {
+			return "(timestamptz 'epoch' + (" + micros + ")::bigint * interval '1 microsecond')"
 		},
 		ProcessedAt: Micros,
 		Among:       among,
