@@ -56,13 +56,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() (Config, error) {
+func (c Config) withDefaults(b *inbox.Inbox) (Config, error) {
 	var errs []error
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("Concurrency is %d: must not be negative", c.Concurrency))
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
+		if b != nil && b.GroupSize() > 1 {
+			c.Concurrency = 2 * b.GroupSize() // one group runs, the next one gathers
+		}
 	}
 	if c.StartTimeout < 0 {
 		errs = append(errs, fmt.Errorf("StartTimeout is %s: must not be negative", c.StartTimeout))
@@ -112,7 +115,7 @@ type handler struct {
 // New checks the configuration; its errors name the fields. Nothing is dialled
 // before Run.
 func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
-	c, err := c.withDefaults()
+	c, err := c.withDefaults(b)
 	errs := []error{err}
 	if b == nil {
 		errs = append(errs, errors.New("inbox is nil: open one first, for instance with pginbox.Open"))

@@ -33,6 +33,9 @@ type Config struct {
 	Undoes []string
 	// Endless is a statement that runs for an hour. Defaults to "": none is known.
 	Endless string
+	// NoGroups leaves out the second run, through groups: for variants of a store
+	// that differ from another one elsewhere. Defaults to false.
+	NoGroups bool
 	// Unseen are statements that end the transaction and whose text the handle cannot
 	// judge. Defaults to none.
 	Unseen []string
@@ -83,6 +86,9 @@ func Run(t *testing.T, c Config) {
 	s.run(t, c, ofKeeping) // some of them count the whole registry
 	s.run(t, c, ofRuns)
 	s.run(t, c, ofGroups)
+	if c.NoGroups {
+		return
+	}
 	t.Run("Groups", func(t *testing.T) {
 		s.inGroups(func() { s.run(t, c, ofRuns) })
 		if s.grouped.Load() == 0 {
