@@ -125,7 +125,7 @@ func (l *Letters) actOn(ctx context.Context, a act, batch []*row, n Note) (chang
 		}
 		if len(ids) > 0 {
 			s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(a.to)).add(", identity = ", keepContent, ", changed_at = ", l.d.now, " WHERE id IN ")
-			if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -153,14 +153,14 @@ func (l *Letters) reopen(ctx context.Context, q querier, r *row) (merged int64, 
 		}
 		s.add(", identity = ").addArg(id)
 	}
-	_, err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
+	err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
 	return 0, err
 }
 
 func (l *Letters) mergeInto(ctx context.Context, q querier, id, into int64) error {
 	s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(Resolved)).add(", identity = NULL, merged_into = ").addArg(into).
 		add(", changed_at = ", l.d.now, " WHERE id = ").addArg(id)
-	_, err := s.exec(ctx, q)
+	err := s.exec(ctx, q)
 	return err
 }
 

@@ -131,7 +131,7 @@ func (r *runner) settle(ctx context.Context, items []*item) error {
 			}
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
 				add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if _, err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -139,16 +139,26 @@ func (r *runner) settle(ctx context.Context, items []*item) error {
 	})
 }
 
-// lock proves the lease and locks the rows of items.
+// lock proves the lease and locks the rows of items. It reads what same compares.
 func (r *runner) lock(ctx context.Context, q querier, items []*item) (map[int64]*row, error) {
 	if err := r.fence(ctx, q); err != nil {
 		return nil, err
 	}
-	rows := make([]*row, len(items))
+	ids := make([]int64, len(items))
 	for i, it := range items {
-		rows[i] = it.row
+		ids[i] = it.row.ID
 	}
-	return r.l.lock(ctx, q, rows)
+	now := make(map[int64]*row, len(items))
+	s := r.l.d.stmt("SELECT id, state, send_n, redrives, run_id FROM sekali_dead_letters WHERE id IN ")
+	err := s.add(list(s, ids), " ORDER BY id", r.l.d.forUpdate).each(ctx, q, func(scan func(...any) error) error {
+		var is row
+		if err := scan(&is.ID, &is.State, &is.sendN, &is.Redrives, &is.Run); err != nil {
+			return err
+		}
+		now[is.ID] = &is
+		return nil
+	})
+	return now, err
 }
 
 // same reports whether the row is as it was judged.
@@ -167,31 +177,35 @@ func (r *runner) mark(ctx context.Context, items []*item) (marked []*item, err e
 			return err
 		}
 		type group struct {
-			n    int64
-			key  string
-			once bool
+			n       int64
+			key     string
+			once    bool
+			verdict Verdict
 		}
 		groups := make(map[group][]int64)
-		var events []Event
 		for _, it := range items {
 			if !it.same(now) {
 				continue
 			}
 			marked = append(marked, it)
-			g := group{it.n, it.key, it.once}
+			g := group{it.n, it.key, it.once, it.verdict}
 			groups[g] = append(groups[g], it.row.ID)
-			events = append(events, Event{
-				Letter: it.row.ID, What: "sending", State: Sending, Run: r.run.ID, N: int(it.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: it.why,
-			})
 		}
 		for g, ids := range groups {
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sending', run_id = ").addArg(r.run.ID).add(", send_n = ").addArg(g.n).
 				add(", sent_key = ").addArg(g.key).add(", once = ").addArg(flag(g.once)).add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+				return err
+			}
+			e := Event{What: "sending", State: Sending, Run: r.run.ID, N: int(g.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: "verdict: " + string(g.verdict)}
+			if g.key != "" {
+				e.Text += ", under key " + g.key
+			}
+			if err := r.l.logAll(ctx, q, ids, e); err != nil {
 				return err
 			}
 		}
-		return r.l.log(ctx, q, events...)
+		return nil
 	})
 	return marked, err
 }
@@ -224,10 +238,8 @@ func (r *runner) confirmed(ctx context.Context, items []*item) error {
 		return nil
 	}
 	byN := make(map[int64][]int64)
-	events := make([]Event, len(items))
-	for i, it := range items {
+	for _, it := range items {
 		byN[it.n] = append(byN[it.n], it.row.ID)
-		events[i] = Event{Letter: it.row.ID, What: "sent", State: Sent, Run: r.run.ID, N: int(it.n)}
 	}
 	// Not with ctx: the broker has it, whoever has stopped waiting.
 	mctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.PublishTimeout)
@@ -237,12 +249,12 @@ func (r *runner) confirmed(ctx context.Context, items []*item) error {
 		for n, ids := range byN {
 			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sent', redrives = ").addArg(n).add(", changed_at = ", r.l.d.now,
 				" WHERE state = 'sending' AND run_id = ").addArg(r.run.ID).add(" AND send_n = ").addArg(n).add(" AND id IN ")
-			if _, err := s.add(list(s, ids)).exec(mctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(mctx, q); err != nil {
 				return err
 			}
-		}
-		if err := r.l.log(mctx, q, events...); err != nil {
-			return err
+			if err := r.l.logAll(mctx, q, ids, Event{What: "sent", State: Sent, Run: r.run.ID, N: int(n)}); err != nil {
+				return err
+			}
 		}
 		r.run.Counts.Sent = before + int64(len(items))
 		return r.save(mctx, q, Running, "")
@@ -272,7 +284,7 @@ func (r *runner) failedOnes(ctx context.Context, items []*item, errs map[*item]e
 			if is == nil || is.State != Sending || is.sendN != it.n || is.Run != r.run.ID {
 				continue
 			}
-			merged, err := r.l.unsend(fctx, q, is)
+			merged, err := r.l.unsend(fctx, q, it.row)
 			if err != nil {
 				return err
 			}
@@ -307,7 +319,7 @@ func (l *Letters) unsend(ctx context.Context, q querier, r *row) (merged int64, 
 		}
 		s.add(", identity = ").addArg(id)
 	}
-	_, err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
+	err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
 	return 0, err
 }
 

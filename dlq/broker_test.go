@@ -341,4 +341,90 @@ func (b *broker) loop(queue string) {
 	})
 }
 
+// A broker that is killed in the middle of a run: the run waits, nothing is marked
+// as sent without a confirm, and all letters are in the queue in the end.
+func TestARunOutlivesTheBroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker of its own")
+	}
+	server := testservices.Start(t, "rabbitmq")
+	r := newRig(t, databases[3], dlq.Config{})
+	const n = 60
+	r.fill(n)
+	raw, err := amqp.Dial(server.URL())
+	r.must(err)
+	ch, err := raw.Channel()
+	r.must(err)
+	_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+	r.must(err)
+	_ = raw.Close()
+	conn, err := rabbit.NewConnection(server.URL(), rabbit.ConnectionConfig{})
+	r.must(err)
+	defer func() { _ = conn.Close() }()
+	pub, err := rabbit.NewPublisher(conn, rabbit.PublisherConfig{Timeout: time.Second})
+	r.must(err)
+	defer func() { _ = pub.Close() }()
+	batches, killed := make(chan int64, n), make(chan struct{})
+	done := make(chan error, 1)
+	var run dlq.Run
+	go func() {
+		c := all()
+		c.Batch, c.Lease, c.Progress = 5, time.Minute, func(run dlq.Run) { batches <- run.Counts.Sent }
+		var err error
+		run, err = r.letters.Redrive(context.Background(), &gate{Confirmed: pub.ToQueues(), open: killed}, c)
+		done <- err
+	}()
+	<-batches
+	server.Kill()
+	close(killed)
+	limit := time.After(patience)
+	for !strings.Contains(r.log.String(), "waits for it") {
+		select {
+		case <-batches:
+		case <-limit:
+			t.Fatalf("nothing was said of the broker: %v\n%s", r.states(), r.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	server.Start()
+	r.must(<-done)
+	if run.Counts.Sent != n || r.states()[dlq.Sent] != n {
+		t.Errorf("%+v: %v", run.Counts, r.states())
+	}
+	raw, err = amqp.Dial(server.URL())
+	r.must(err)
+	defer func() { _ = raw.Close() }()
+	ch, err = raw.Channel()
+	r.must(err)
+	got := map[string]bool{}
+	for {
+		d, ok, err := ch.Get(queue, true)
+		r.must(err)
+		if !ok {
+			break
+		}
+		key, _ := d.Headers["event_id"].(string)
+		got[key] = true
+	}
+	if len(got) != n {
+		t.Errorf("%d different letters in the queue, want %d", len(got), n)
+	}
+}
+
+// gate holds all publishes but the first.
+type gate struct {
+	middleware.Confirmed
+
+	open   <-chan struct{}
+	passed bool
+}
+
+func (g *gate) PublishEach(ctx context.Context, topic string, msgs ...*message.Message) []error {
+	if g.passed {
+		<-g.open
+	}
+	g.passed = true
+	return g.Confirmed.PublishEach(ctx, topic, msgs...)
+}
+
 var _ middleware.Confirmed = (*rabbit.Publisher)(nil)

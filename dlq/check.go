@@ -35,7 +35,7 @@ func (l *Letters) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", opOpen, err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	faults, err := l.d.check(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("%s: %w", opOpen, err)

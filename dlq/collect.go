@@ -96,11 +96,11 @@ func (l *Letters) collect(msg *message.Message, c CollectorConfig) error {
 	if perr := l.probe(ctx); perr != nil {
 		return fmt.Errorf("%w (the database refuses others, too: %w)", err, perr)
 	}
-	if _, ok := errors.AsType[*unknownCommit](err); ok {
+	if _, ok := errors.AsType[*unknownCommitError](err); ok {
 		return err
 	}
-	if serr := l.store(ctx, d); serr == nil {
-		return nil
+	if serr := l.store(ctx, d); serr == nil || ctx.Err() != nil {
+		return serr
 	}
 	return l.unstorable(msg, c, err)
 }

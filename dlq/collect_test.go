@@ -17,7 +17,7 @@ import (
 )
 
 func TestALetterIsKeptWithAllThatItCameWith(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		at := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
 		d := &letter.Delivery{
 			Exchange: "ex", RoutingKey: "rk", Body: bytes.Repeat([]byte{0, 0xff, '\'', '\\'}, 50_000),
@@ -213,7 +213,7 @@ func TestErrorsOfOneKindAreOneKind(t *testing.T) {
 }
 
 func TestFiltersChoose(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		a := r.store(r.died("a", "x", map[string]any{"tenant": int64(7), letter.HeaderReason: "no stock of 'it'"}))
 		b := r.store(r.died("b", "x", map[string]any{"tenant": "8"}))
 		r.process("b", "x")

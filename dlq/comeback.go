@@ -162,7 +162,7 @@ func (l *Letters) resolveSent(ctx context.Context, run string, rows []*row) erro
 			return nil
 		}
 		s := l.d.stmt("UPDATE sekali_dead_letters SET state = 'resolved', identity = ", keepContent, ", changed_at = ", l.d.now, " WHERE id IN ")
-		if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+		if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
 			return err
 		}
 		return l.log(ctx, q, events...)

@@ -116,12 +116,9 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func (s *stmt) exec(ctx context.Context, q querier) (int64, error) {
-	res, err := q.ExecContext(ctx, s.text.String(), s.args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+func (s *stmt) exec(ctx context.Context, q querier) error {
+	_, err := q.ExecContext(ctx, s.text.String(), s.args...)
+	return err
 }
 
 // insert returns the id of the row.

@@ -31,7 +31,7 @@ func TestTheWholeCircleEmbedded(t *testing.T) {
 			var broken atomic.Bool
 			var effects atomic.Int64
 			broken.Store(true)
-			h := rt.AddConsumerHandler("stock", "topic", ps, func(msg *message.Message) error {
+			h := rt.AddConsumerHandler("stock", "topic", ps, func(*message.Message) error {
 				if broken.Load() {
 					return inbox.Permanent(errors.New("no stock"))
 				}

@@ -95,7 +95,7 @@ func putValue(b []byte, v any, depth int) (_ []byte, err error) {
 		}
 		return append(b, tagFalse), nil
 	case int8:
-		return append(b, tagInt8, byte(v)), nil
+		return append(b, tagInt8, byte(v)), nil //nolint:gosec // the same bits
 	case uint8:
 		return append(b, tagUint8, v), nil
 	case int16:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strconv"
 )
 
 // eventsAtOnce bounds the rows of one INSERT: SQLite and PostgreSQL bind at most
@@ -24,11 +25,34 @@ func (l *Letters) log(ctx context.Context, q querier, events ...Event) error {
 			}
 			s.add(")")
 		}
-		if _, err := s.exec(ctx, q); err != nil {
+		if err := s.exec(ctx, q); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// logAll adds the same line to the history of each letter that is in its state.
+func (l *Letters) logAll(ctx context.Context, q querier, ids []int64, e Event) error {
+	s := l.d.stmt("INSERT INTO sekali_dead_letter_events (letter_id, at, what, state, run_id, n, who, why, note) SELECT id, ", l.d.now)
+	for _, v := range []string{e.What, string(e.State), e.Run} {
+		s.add(", ", l.d.asText(s.arg(v)))
+	}
+	s.add(", ", strconv.Itoa(e.N))
+	for _, v := range []string{e.Who, e.Why, e.Text} {
+		s.add(", ", l.d.asText(s.arg(clean(v, maxText))))
+	}
+	s.add(" FROM sekali_dead_letters WHERE id IN ")
+	err := s.add(list(s, ids), " AND state = ", s.arg(string(e.State))).exec(ctx, q)
+	return err
+}
+
+// asText tells PostgreSQL the type of a placeholder in a SELECT.
+func (d *dialect) asText(mark string) string {
+	if d.numbered {
+		return mark + "::text"
+	}
+	return mark
 }
 
 // History returns what happened to a letter, oldest first. ErrNoLetter when

@@ -25,7 +25,7 @@ func (l *Letters) take(ctx context.Context, q querier, run, owner string, queues
 		case errors.Is(err, sql.ErrNoRows):
 			s := l.d.stmt("INSERT INTO sekali_run_leases (queue, run_id, owner, until) VALUES (")
 			s.addArg(queue).add(", ").addArg(run).add(", ").addArg(owner).add(", ", l.d.in(s, lease), ")")
-			if _, err := s.exec(ctx, q); err != nil {
+			if err := s.exec(ctx, q); err != nil {
 				return err // somebody inserted it meanwhile: the next try sees it
 			}
 			continue
@@ -36,7 +36,7 @@ func (l *Letters) take(ctx context.Context, q querier, run, owner string, queues
 		}
 		s := l.d.stmt("UPDATE sekali_run_leases SET run_id = ").addArg(run).add(", owner = ").addArg(owner)
 		s.add(", until = ", l.d.in(s, lease), " WHERE queue = ").addArg(queue)
-		if _, err := s.exec(ctx, q); err != nil {
+		if err := s.exec(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (r *runner) renew(ctx context.Context, lost func(error)) {
 			}
 			s := r.l.d.stmt("UPDATE sekali_run_leases SET until = ")
 			s.add(r.l.d.in(s, r.config.Lease), " WHERE run_id = ").addArg(r.run.ID).add(" AND owner = ").addArg(r.owner)
-			_, err := s.exec(ctx, q)
+			err := s.exec(ctx, q)
 			return err
 		})
 		if errors.Is(err, errLostLease) {
@@ -93,6 +93,6 @@ func (r *runner) renew(ctx context.Context, lost func(error)) {
 
 // release gives the leases back.
 func (r *runner) release(ctx context.Context, q querier) error {
-	_, err := r.l.d.stmt("DELETE FROM sekali_run_leases WHERE run_id = ").addArg(r.run.ID).add(" AND owner = ").addArg(r.owner).exec(ctx, q)
+	err := r.l.d.stmt("DELETE FROM sekali_run_leases WHERE run_id = ").addArg(r.run.ID).add(" AND owner = ").addArg(r.owner).exec(ctx, q)
 	return err
 }

@@ -201,7 +201,7 @@ func (l *Letters) Resume(ctx context.Context, pub middleware.Confirmed, id strin
 			return err
 		}
 		r.run.State, r.run.Reason, r.run.Stale = Running, "", false
-		_, err = l.d.stmt("UPDATE sekali_runs SET state = ").addArg(string(Running)).add(", reason = ").addArg("").
+		err = l.d.stmt("UPDATE sekali_runs SET state = ").addArg(string(Running)).add(", reason = ").addArg("").
 			add(", changed_at = ", l.d.now, " WHERE id = ").addArg(id).exec(ctx, q)
 		return err
 	})

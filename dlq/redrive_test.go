@@ -26,7 +26,11 @@ import (
 func (r *rig) fill(n int) (ids []int64) {
 	r.Helper()
 	for i := range n {
-		ids = append(ids, r.store(r.died(fmt.Sprintf("key-%d", i), "x")).ID)
+		r.must(r.collect(r.died(fmt.Sprintf("key-%d", i), "x")))
+	}
+	for l, err := range r.letters.Each(r.Context(), dlq.Filter{}, dlq.OldestFirst) {
+		r.must(err)
+		ids = append(ids, l.ID)
 	}
 	return ids
 }
@@ -191,7 +195,7 @@ func TestARunEndsThoughEverythingComesStraightBack(t *testing.T) {
 }
 
 func TestALetterThatCannotBePublishedWaitsAgainAndTheRunGoesOn(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		ids := r.fill(6)
 		r.pub.answer = func(_ string, m *message.Message) error {
 			if m.Metadata["event_id"] == "key-2" {
@@ -495,7 +499,7 @@ func TestAnAsNewRedriveThatCrashedIsSentUnderTheSameKey(t *testing.T) {
 }
 
 func TestActsNeedAChoiceAndANote(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		ids := r.fill(3)
 		for name, act := range map[string]func(context.Context, dlq.Filter, dlq.Note) (int64, error){
 			"park": r.letters.Park, "discard": r.letters.Discard, "reopen": r.letters.Reopen,
@@ -536,7 +540,7 @@ func TestActsNeedAChoiceAndANote(t *testing.T) {
 // two is first, it waits in the end. SEKALI_RACES=10000 is the long form.
 func TestALetterThatDiesAtOnceWaitsWhateverTheRace(t *testing.T) {
 	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) { race(t, d, 150) })
+		t.Run(d.name, func(t *testing.T) { race(t, d, 60) })
 	}
 	t.Run("fast", func(t *testing.T) {
 		letters, err := strconv.Atoi(cmp.Or(os.Getenv("SEKALI_RACES"), "1000"))

@@ -214,11 +214,11 @@ func (l *Letters) removeOld(ctx context.Context, keep time.Duration) (removed in
 				return err
 			}
 			s = l.d.stmt("DELETE FROM sekali_dead_letter_events WHERE letter_id IN ")
-			if _, err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
 				return err
 			}
 			s = l.d.stmt("DELETE FROM sekali_dead_letters WHERE state IN ('resolved', 'discarded') AND id IN ")
-			_, err = s.add(list(s, ids)).exec(ctx, q)
+			err = s.add(list(s, ids)).exec(ctx, q)
 			return err
 		})
 		removed += n

@@ -59,10 +59,10 @@ func (l *Letters) Cancel(ctx context.Context, id string, n Note) (Run, error) {
 		}
 		s := l.d.stmt("UPDATE sekali_runs SET state = ").addArg(string(Cancelled)).add(", reason = ").addArg(clean("cancelled by "+n.Who+": "+n.Why, maxText)).
 			add(", changed_at = ", l.d.now, " WHERE id = ").addArg(id)
-		if _, err := s.exec(ctx, q); err != nil {
+		if err := s.exec(ctx, q); err != nil {
 			return err
 		}
-		_, err = l.d.stmt("DELETE FROM sekali_run_leases WHERE run_id = ").addArg(id).exec(ctx, q)
+		err = l.d.stmt("DELETE FROM sekali_run_leases WHERE run_id = ").addArg(id).exec(ctx, q)
 		return err
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *Letters) runRows(ctx context.Context, q querier, where, arg string, lim
 			return err
 		}
 		r.BegunAt, r.ChangedAt, r.Stale = timeOf(begun), timeOf(changed), stale != 0
-		if err := errors.Join(json.Unmarshal(config, &r.Config), json.Unmarshal(counts, &r.Counts), json.Unmarshal(queues, &r.Queues)); err != nil {
+		if err := errors.Join(json.Unmarshal(config, &r.Config), json.Unmarshal(counts, &r.Counts), json.Unmarshal(queues, &r.Queues)); err != nil { //nolint:musttag // written and read by this package only
 			return ours{fmt.Errorf("run %s is damaged: %w", r.ID, err)}
 		}
 		r.Config.Note = r.Note
@@ -106,11 +106,11 @@ func (l *Letters) runRows(ctx context.Context, q querier, where, arg string, lim
 
 // insertRun makes the row of a new run.
 func (l *Letters) insertRun(ctx context.Context, q querier, r *runRow) error {
-	config, err := json.Marshal(r.Config)
+	config, err := json.Marshal(r.Config) //nolint:musttag // written and read by this package only
 	if err != nil {
 		return err
 	}
-	counts, err := json.Marshal(r.Counts)
+	counts, err := json.Marshal(r.Counts) //nolint:musttag // written and read by this package only
 	if err != nil {
 		return err
 	}
@@ -122,19 +122,19 @@ func (l *Letters) insertRun(ctx context.Context, q querier, r *runRow) error {
 	for _, v := range []any{r.ID, string(r.State), r.Reason, clean(r.Note.Who, maxText), clean(r.Note.Why, maxText), string(config), string(counts), string(queues), r.Bound, r.last} {
 		s.addArg(v).add(", ")
 	}
-	_, err = s.add(l.d.now, ", ", l.d.now, ")").exec(ctx, q)
+	err = s.add(l.d.now, ", ", l.d.now, ")").exec(ctx, q)
 	return err
 }
 
 // save keeps how far the run is, as long as it is running.
 func (r *runner) save(ctx context.Context, q querier, state RunState, reason string) error {
-	counts, err := json.Marshal(r.run.Counts)
+	counts, err := json.Marshal(r.run.Counts) //nolint:musttag // written and read by this package only
 	if err != nil {
 		return ours{err}
 	}
 	s := r.l.d.stmt("UPDATE sekali_runs SET state = ").addArg(string(state)).add(", reason = ").addArg(clean(reason, maxText)).
 		add(", counts = ").addArg(string(counts)).add(", last_id = ").addArg(r.run.last).add(", changed_at = ", r.l.d.now, " WHERE id = ").addArg(r.run.ID).
 		add(" AND state = ").addArg(string(Running))
-	_, err = s.exec(ctx, q)
+	err = s.exec(ctx, q)
 	return err
 }

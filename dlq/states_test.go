@@ -7,7 +7,7 @@ import (
 )
 
 func TestALetterGoesRoundAndComesToRest(t *testing.T) {
-	each(t, func(r *rig) {
+	eachDriver(t, func(r *rig) {
 		l := r.store(r.died("k1", "body"))
 		if l.State != dlq.Waiting || l.Queue != queue || l.Consumer != queue || l.Key != "k1" || l.Reason != dlq.Failed || l.Attempts != 10 {
 			r.Fatalf("collected as %+v", l)

@@ -71,7 +71,7 @@ func (l *Letters) seen(ctx context.Context, q querier, id int64, d *death) error
 		at := s.time(d.ClaimedAt)
 		s.add(", claimed_at = CASE WHEN claimed_at IS NULL OR claimed_at < ", at, " THEN ", s.time(d.ClaimedAt), " ELSE claimed_at END")
 	}
-	if _, err := s.add(" WHERE id = ").addArg(id).exec(ctx, q); err != nil {
+	if err := s.add(" WHERE id = ").addArg(id).exec(ctx, q); err != nil {
 		return err
 	}
 	return l.log(ctx, q, Event{Letter: id, What: "seen", State: Waiting, Text: d.Error})
@@ -140,7 +140,7 @@ func (l *Letters) back(ctx context.Context, q querier, d *death) (ok bool, late 
 	if r.State == Waiting {
 		// A second copy of it: the run sent it twice.
 		s := l.d.stmt("UPDATE sekali_dead_letters SET seen = seen + 1, redrives = ").addArg(redrives).add(" WHERE id = ").addArg(r.ID)
-		if _, err := s.exec(ctx, q); err != nil {
+		if err := s.exec(ctx, q); err != nil {
 			return false, 0, err
 		}
 		return true, 0, l.log(ctx, q, Event{Letter: r.ID, What: "seen", State: Waiting, Run: r.Run, N: int(d.n), Text: d.Error})
@@ -183,7 +183,7 @@ func (l *Letters) merge(ctx context.Context, q querier, r *row, into, redrives i
 	if err := l.mergeInto(ctx, q, r.ID, into); err != nil {
 		return err
 	}
-	if _, err := l.d.stmt("UPDATE sekali_dead_letters SET redrives = ").addArg(redrives).add(" WHERE id = ").addArg(r.ID).exec(ctx, q); err != nil {
+	if err := l.d.stmt("UPDATE sekali_dead_letters SET redrives = ").addArg(redrives).add(" WHERE id = ").addArg(r.ID).exec(ctx, q); err != nil {
 		return err
 	}
 	return l.log(ctx, q, Event{Letter: r.ID, What: "merged", State: Resolved, Run: r.Run, Text: fmt.Sprintf("letter %d of the same claim waits", into)})
@@ -211,7 +211,7 @@ func (l *Letters) wait(ctx context.Context, q querier, r *row, d *death, id stri
 		s.add(", claimed_at = ", s.time(d.ClaimedAt))
 	}
 	s.add(", changed_at = ", l.d.now, " WHERE id = ").addArg(r.ID)
-	if _, err := s.exec(ctx, q); err != nil {
+	if err := s.exec(ctx, q); err != nil {
 		return err
 	}
 	return l.log(ctx, q, Event{Letter: r.ID, What: "back", State: Waiting, Run: r.Run, N: int(d.n), Text: d.Error})

@@ -23,13 +23,13 @@ type ours struct{ error }
 
 func (o ours) Unwrap() error { return o.error }
 
-// unknownCommit is a COMMIT without an answer: what it was to do may be done.
-type unknownCommit struct{ err error }
+// unknownCommitError is a COMMIT without an answer: what it was to do may be done.
+type unknownCommitError struct{ err error }
 
-func (u *unknownCommit) Error() string {
+func (u *unknownCommitError) Error() string {
 	return "commit was sent, its answer was lost: " + u.err.Error()
 }
-func (u *unknownCommit) Unwrap() error { return u.err }
+func (u *unknownCommitError) Unwrap() error { return u.err }
 
 // write runs fn in a transaction, and again when the database undid it. A COMMIT
 // without an answer is not repeated: the caller knows whether it may be.
@@ -51,7 +51,7 @@ func (l *Letters) write(ctx context.Context, fn func(q querier) error) error {
 		if o, ok := errors.AsType[ours](err); ok {
 			return o.error
 		}
-		if _, ok := errors.AsType[*unknownCommit](err); ok || try == writeTries {
+		if _, ok := errors.AsType[*unknownCommitError](err); ok || try == writeTries {
 			return err
 		}
 		if backoff.Sleep(ctx, waits.Next()) != nil {
@@ -78,7 +78,7 @@ func (l *Letters) writeOnce(ctx context.Context, fn func(q querier) error) error
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return &unknownCommit{err}
+		return &unknownCommitError{err}
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (l *Letters) immediately(ctx context.Context, fn func(q querier) error) (er
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}

@@ -28,13 +28,16 @@ type app struct {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer, environ []string) *app {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: newEnvironment(environ)}
-	a.asksThere = func() bool { return isTerminal(a.stdin) && isTerminal(a.stderr) }
+	a := &app{stdin: stdin, stdout: stdout, stderr: report.Shared(stderr), env: newEnvironment(environ)}
+	a.asksThere = func() bool { return isTerminal(a.stdin) && isTerminal(stderr) }
 	return a
 }
 
 // run returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	for _, arg := range args {
+		a.secrets.Guess(arg)
+	}
 	root := a.root()
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)

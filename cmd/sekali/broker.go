@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 
+	"github.com/sekali-mq/sekali/cmd/sekali/internal/report"
 	"github.com/sekali-mq/sekali/cmd/sekali/internal/source"
 	"github.com/sekali-mq/sekali/router/rabbit"
 )
@@ -39,11 +41,7 @@ func (a *app) broker(ctx context.Context) (*broker, error) {
 	}
 	conn, err := rabbit.NewConnection(url, rabbit.ConnectionConfig{
 		Name: "sekali", DialTimeout: a.flags.timeout, ReconnectMax: 5 * time.Second, Logger: logger,
-		OnState: func(s rabbit.StateChange) {
-			if s.State == rabbit.Blocked {
-				a.sayf("sekali: RabbitMQ takes no messages at the moment (%s): waiting", s.Err)
-			}
-		},
+		OnState: a.stateSayer(),
 	})
 	if err != nil {
 		return nil, &usageError{text: from + ": " + source.URLFault(err)}
@@ -56,6 +54,31 @@ func (a *app) broker(ctx context.Context) (*broker, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// stateSayer tells an operator why nothing goes on, once a change.
+func (a *app) stateSayer() func(rabbit.StateChange) {
+	var mu sync.Mutex
+	away := make(map[rabbit.Direction]bool)
+	return func(s rabbit.StateChange) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch s.State {
+		case rabbit.Blocked:
+			a.sayf("sekali: RabbitMQ takes no messages at the moment (%s): waiting", report.Printable(s.Err.Error()))
+		case rabbit.Disconnected:
+			if !away[s.Direction] {
+				a.sayf("sekali: the connection to RabbitMQ broke: trying again until it is there")
+			}
+			away[s.Direction] = true
+		case rabbit.Connected:
+			if away[s.Direction] {
+				a.sayf("sekali: connected to RabbitMQ again")
+			}
+			away[s.Direction] = false
+		case rabbit.Stopped:
+		}
+	}
 }
 
 func (b *broker) explain(err error) error {

@@ -43,22 +43,20 @@ func (a *app) collect(ctx context.Context, l *openLetters, b *broker, queues []s
 	}
 
 	all := make([]*collecting, len(queues))
-	bar := report.NewProgress(a.stderr, "letters collected")
-	shown := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(shown)
-		showCollected(bar, all, done)
-	}()
-	var running sync.WaitGroup
-	errs := make([]error, len(queues))
 	for i, queue := range queues {
 		all[i] = &collecting{app: a, broker: b, queue: queue, handler: handler, options: o}
-		running.Go(func() { errs[i] = all[i].run(ctx) })
+	}
+	bar := report.NewProgress(a.stderr, "letters collected")
+	done := make(chan struct{})
+	var showing, running sync.WaitGroup
+	showing.Go(func() { showCollected(bar, all, done) })
+	errs := make([]error, len(all))
+	for i, c := range all {
+		running.Go(func() { errs[i] = c.run(ctx) })
 	}
 	running.Wait()
 	close(done)
-	<-shown
+	showing.Wait()
 	bar.End()
 	return a.collected(ctx, b, all, errors.Join(errs...))
 }
@@ -73,9 +71,7 @@ func showCollected(bar *report.Progress, all []*collecting, done <-chan struct{}
 		case <-tick.C:
 			var n int64
 			for _, c := range all {
-				if c != nil {
-					n += c.stored.Load()
-				}
+				n += c.stored.Load()
 			}
 			bar.Show(n, 0)
 		}

@@ -25,7 +25,7 @@ A letter is in one of these states:
   parked      set aside, by you or because it came back too often
   discarded   given up by you
 
-A letter that is sent is never doubled: its consumer recognises its key.`,
+A letter that is sent is a copy like any other: its consumer recognises its key.`,
 		"  sekali dlq kinds\n  sekali dlq redrive --queue orders.stock --dry-run",
 		a.dlqMigrate(), a.dlqCollect(), a.dlqKinds(), a.dlqList(), a.dlqShow(), a.dlqHistory(), a.dlqCount(), a.dlqRedrive(), a.dlqRuns(),
 		a.dlqPark(), a.dlqReopen(), a.dlqDiscard())

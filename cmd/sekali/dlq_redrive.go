@@ -21,8 +21,8 @@ type redriveFlags struct {
 
 const redriveLong = `Puts letters back to the queues they died in, each one confirmed by the broker.
 The inbox decides: new letters are sent, processed ones are resolved without
-sending; conflict, split and unknown stay. Nothing takes effect twice: a letter
-that is sent after all although it was processed is recognised by its consumer.
+sending; conflict, split and unknown stay. A letter that is sent twice is recognised
+by its consumer, as any copy is: its key takes effect once.
 
 Before anything is sent it looks whether the inboxes answer and the queues exist,
 and prints what will happen; --dry-run stops there. Ids, or flags, say which

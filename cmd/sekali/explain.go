@@ -33,7 +33,7 @@ It never changes anything, and takes nothing from the broker.`,
 			return err
 		}
 		x := &explaining{app: a, p: a.printer(), forms: storedForms(args[0])}
-		x.p.Linef("Key %s", report.Printable(args[0]))
+		x.p.Linef("Key %s", report.Printable(a.secrets.Hide(args[0])))
 		if x.forms[0] != args[0] {
 			x.p.Linef("stored as %s", x.forms[0])
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,13 +22,13 @@ func TestTheRunbookIsTrue(t *testing.T) {
 	heading, inBlock, run := "", false, ""
 	var printed, shown []string
 	compare := func() {
-		if got, want := normal(printed), normal(shown); got != want {
+		if got, want := normal(printed), normal(shown); got != want && (!varies[heading] || !within(want, got)) {
 			t.Errorf("%s: it prints\n%s\nand the runbook shows\n%s", heading, got, want)
 		}
 		out = append(out, printed...)
 		printed, shown = nil, nil
 	}
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		switch {
 		case strings.HasPrefix(line, "## "):
 			heading, d, run = strings.TrimPrefix(line, "## "), nil, ""
@@ -126,6 +127,23 @@ var meanwhile = map[string]func(d *desk){
 			d.processed(fmt.Sprintf("order-%d", i+1))
 		}
 	},
+}
+
+// varies: where an interrupt strikes is chance, and with it whether some letters
+// turn out to be processed already.
+var varies = map[string]bool{"A redrive stopped": true}
+
+// within tells whether all lines are in text, in their order.
+func within(lines, text string) bool {
+	rest := strings.Split(text, "\n")
+	for line := range strings.SplitSeq(lines, "\n") {
+		i := slices.Index(rest, line)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+1:]
+	}
+	return true
 }
 
 // dead makes n letters that are not collected yet.

@@ -101,3 +101,18 @@ func TestTwoInboxesNeedADatabaseForTheLetters(t *testing.T) {
 	c.call("dlq", "list").wants(exitUsage, "there are several inboxes: say with --db DSN")
 	c.call("inbox", "stats", "--in", "a", "--json").wants(exitDone)
 }
+
+func TestAURLAtTheWrongPlaceIsNotRepeated(t *testing.T) {
+	c := caller{t: t, env: []string{"SEKALI_INBOX=" + newShop(t, places[0]).dsn}}
+	for _, dsn := range []string{
+		"postgres://u:pass-word@h/db", "amqp://u:pass-word@h/", "u:pass-word@tcp(h:1)/db", "stock=postgres://u:pass-word@h/db",
+		"postgres://u:pass/word@h/db", "--amqp=amqp://u:pass-word@h:port/", "--bogus=postgres://u:pass-word@h/db", "--limit=postgres://u:pass-word@h/db",
+	} {
+		for _, command := range []string{"inbox stats", "inbox check", "inbox show", "dlq show", "dlq list", "explain", "hold", "bogus", ""} {
+			r := c.call(append(strings.Fields(command), dsn)...)
+			if text := r.out + r.errText; strings.Contains(text, "pass-word") || strings.Contains(text, "pass/word") {
+				t.Errorf("sekali %s %s printed the password:\n%s", command, dsn, text)
+			}
+		}
+	}
+}

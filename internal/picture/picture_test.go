@@ -59,10 +59,14 @@ var imports = map[string][]string{
 	"internal/letter":  {"middleware/inbox"},
 	"internal/settle":  {"middleware/inbox", "internal/letter", "internal/backoff"},
 	// Tools of the project itself.
-	"internal/picture":      {},
-	"internal/purgebench":   {"middleware/inbox", "middleware/inbox/pgxinbox", "github.com/jackc/pgx/v5/..."},
-	"internal/runtests":     {},
-	"internal/soak":         {"router/rabbit", "internal/testservices", "github.com/ThreeDotsLabs/watermill/message", "github.com/rabbitmq/amqp091-go"},
+	"internal/picture":    {},
+	"internal/purgebench": {"middleware/inbox", "middleware/inbox/pgxinbox", "github.com/jackc/pgx/v5/..."},
+	"internal/runtests":   {},
+	"internal/soak":       {"router/rabbit", "internal/testservices", "github.com/ThreeDotsLabs/watermill/message", "github.com/rabbitmq/amqp091-go"},
+	"internal/redrivestorm": {
+		"dlq", "router", "router/rabbit", "middleware/inbox", "middleware/inbox/pginbox", "internal/letter",
+		"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill/message", "github.com/lib/pq", "github.com/rabbitmq/amqp091-go",
+	},
 	"internal/testservices": {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
 }
 

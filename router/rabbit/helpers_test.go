@@ -138,6 +138,14 @@ func (r *rig) poll(limit time.Duration, f func() bool) bool {
 	return true
 }
 
+// back waits until the queue holds that many messages again, and returns how many
+// it holds. A classic queue may answer a look before returns that came ahead of it.
+func (r *rig) back(queue string, want int) int {
+	r.Helper()
+	r.poll(patience, func() bool { return r.ready(queue) == want })
+	return r.ready(queue)
+}
+
 func (r *rig) eventually(what string, f func() bool) {
 	r.Helper()
 	if !r.poll(patience, f) {

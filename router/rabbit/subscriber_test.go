@@ -315,7 +315,7 @@ func TestConnectionLossRedeliversAndLateSettlesDoNothing(t *testing.T) {
 		m.Nack()
 	}
 	r.must(sub.Close())
-	if n := r.ready(q); n != 6 {
+	if n := r.back(q, 6); n != 6 {
 		t.Errorf("%d messages are in the queue: a late ack has settled another delivery", n)
 	}
 }

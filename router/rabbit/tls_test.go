@@ -134,7 +134,12 @@ func withTLS(t *testing.T, server *testservices.Server, ca *authority, clients b
 		Options = [{cert, %s}, {key, {'PrivateKeyInfo', %s}}, {cacerts, [%s]}, %s],
 		ok = application:set_env(rabbit, ssl_options, Options),
 		ok = rabbit_networking:stop_tcp_listener(Address),
-		ok = rabbit_networking:start_ssl_listener(Address, Options, 2).`,
+		%%%% The port may not be free at once.
+		Start = fun Again(N) -> case rabbit_networking:start_ssl_listener(Address, Options, 2) of
+			{error, {could_not_start_listener, _, _, _}} when N > 0 -> timer:sleep(100), Again(N - 1);
+			Other -> Other
+		end end,
+		ok = Start(200).`,
 		binary(cert.Certificate[0]), binary(key), binary(ca.cert.Raw), verify))
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -66,6 +67,21 @@ func Duration(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 	}
+}
+
+// Shared makes a writer safe for several goroutines, a line at a time. A terminal
+// stays one for Progress.
+func Shared(w io.Writer) io.Writer { return &shared{w: w} }
+
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 // Linef prints one line; what is not the format is made printable by the caller

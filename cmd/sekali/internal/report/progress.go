@@ -23,7 +23,11 @@ type Progress struct {
 
 // NewProgress returns a bar on w, nil where w is no terminal.
 func NewProgress(w io.Writer, what string) *Progress {
-	f, ok := w.(*os.File)
+	under := w
+	if s, ok := w.(*shared); ok {
+		under = s.w
+	}
+	f, ok := under.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}

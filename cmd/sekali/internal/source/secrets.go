@@ -43,6 +43,23 @@ func (s *Secrets) Add(dsn string) {
 
 var guessed = regexp.MustCompile(`^(?:[a-z0-9+]+://)?[^:@/]*:(.*)@`)
 
+// Guess adds what looks like a DSN or URL with credentials in an argument that may
+// be anything: one at the wrong place is repeated by whoever does not know it.
+func (s *Secrets) Guess(arg string) {
+	for _, text := range []string{arg, afterEqual(arg)} {
+		if credentials.MatchString(text) {
+			s.Add(text)
+		}
+	}
+}
+
+var credentials = regexp.MustCompile(`^[^=/]*://.*@|^[^/]*:.*@(tcp|tcp6|unix)?\(|(?i)\bpassword\s*=`)
+
+func afterEqual(text string) string {
+	_, after, _ := strings.Cut(text, "=")
+	return after
+}
+
 func (s *Secrets) add(texts ...string) {
 	for _, text := range texts {
 		if len(text) >= shortest && !slices.Contains(s.texts, text) {
