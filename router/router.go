@@ -36,7 +36,8 @@ type Config struct {
 	Topology *rabbit.Topology
 	// Concurrency is how many messages of one queue are handled at once. With more
 	// than one they overtake each other. Lowered to the number of connections that
-	// the inbox's pool allows. Defaults to 32.
+	// the inbox's pool allows. Defaults to 32; with group commit to twice the group,
+	// whatever the pool.
 	Concurrency int
 	// OrderBy names the lane of a message; messages of one lane are handled one
 	// after the other. Defaults to nil: no lanes.

@@ -32,7 +32,7 @@ type Config struct {
 	// statement, their handlers one after the other, one commit, then each its own
 	// outcome. A handler may then run twice for one delivery, never after a commit;
 	// it must not wait for another message of its consumer, and one that calls slow
-	// services should ask for Alone first. See docs/performance.md. Defaults to 0:
+	// services should ask for Alone first. See docs/groups.md. Defaults to 0:
 	// each has a transaction of its own.
 	Group int
 	// GroupLock names what the groups of a consumer lock for a while after a
