@@ -300,7 +300,7 @@ func groupStorm(h *test) {
 	for i := range messages * copies {
 		n := i % messages
 		key := fmt.Sprintf("s%03d", n)
-		rnd := rand.New(rand.NewPCG(uint64(h.id), uint64(i))) //nolint:gosec // a test's dice
+		rnd := rand.New(rand.NewPCG(uint64(h.id), uint64(i)))
 		wg.Go(func() {
 			for h.ctx.Err() == nil {
 				r := <-start(func() (inbox.Outcome, error) {

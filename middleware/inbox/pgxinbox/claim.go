@@ -27,11 +27,11 @@ func (s *store) queueClaim(batch *pgx.Batch, cs []inbox.Claim, o inbox.BeginOpti
 		}
 		b := postgres.Parameters()
 		text := postgres.InsertArrays(b, s.table, o.LockWait, s.durable)
-		args := append(b.Args, columns[0], columns[1])
+		b.Args = append(b.Args, columns[0], columns[1])
 		if s.table.Fingerprint {
-			args = append(args, fingerprints)
+			b.Args = append(b.Args, fingerprints)
 		}
-		batch.Queue(text, args...)
+		batch.Queue(text, b.Args...)
 	} else {
 		b := postgres.Parameters()
 		batch.Queue(postgres.Insert(b, s.table, cs, o.LockWait, s.durable), b.Args...)
