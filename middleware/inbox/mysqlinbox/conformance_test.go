@@ -47,6 +47,7 @@ var variants = []variant{
 func TestInbox(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			inboxtest.Run(t, inboxtest.Config{
 				Database: func(t *testing.T) inboxtest.Database {
 					dsn := testservices.NewMariaDBDatabase(t)

@@ -35,6 +35,7 @@ func TestInbox(t *testing.T) {
 
 func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 	t.Helper()
+	t.Parallel()
 	inboxtest.Run(t, inboxtest.Config{
 		Database: func(t *testing.T) inboxtest.Database {
 			url := testservices.NewPostgresDatabase(t)
