@@ -16,8 +16,7 @@ import (
 	"github.com/sekali-mq/sekali/router/rabbit"
 )
 
-// Releases of a service on its way into the inbox; "" is one that never had
-// anything else.
+// Releases of a service on its way into the inbox.
 const (
 	byHand = "by hand" // the hand-written table decides
 	beside = "beside"  // the inbox claims, the hand-written table is still written
@@ -95,7 +94,7 @@ func adoptingHandler(service, release string) message.NoPublishHandlerFunc {
 			}
 		}
 		writes(ctx, true)
-		return handlers[service](ctx, tx, o)
+		return handlers[service](ctx, tx, o, release)
 	}
 }
 

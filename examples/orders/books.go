@@ -27,7 +27,7 @@ func (p *place) check(ctx context.Context, orders int) ([]book, error) {
 	defer rows.Close()
 	want := make(map[string]int)
 	for id := range orders {
-		want[newOrder(id).Item]++
+		want[itemName(id%items)]++
 	}
 	for rows.Next() {
 		var item string

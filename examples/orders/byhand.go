@@ -130,7 +130,7 @@ func handleByHand(ctx context.Context, db *sql.DB, service string, d amqp.Delive
 	if first, err = firstTime(ctx, tx, service, eventID); err != nil || !first {
 		return false, err
 	}
-	if err := handlers[service](ctx, tx, o); err != nil {
+	if err := handlers[service](ctx, tx, o, byHand); err != nil {
 		return false, err
 	}
 	return true, tx.Commit()

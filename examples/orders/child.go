@@ -35,6 +35,8 @@ type settings struct {
 	To       int    `json:"to"`      // resender: where it ends
 	Every    int    `json:"every"`   // resender: and how many it goes on each time
 	Release  string `json:"release"` // of a service
+	Messages int    `json:"messages"`
+	Poison   int    `json:"poison"`
 	Verbose  bool   `json:"verbose"`
 }
 
@@ -84,7 +86,7 @@ func runChild(text string) error {
 		return resend(ctx, s, w)
 	case s.Release == byHand:
 		return serveByHand(ctx, s.Role, s, w)
-	case s.Release != "":
+	case s.Release == beside || s.Release == after:
 		return serveAdopting(ctx, s.Role, s, w)
 	}
 	return serve(ctx, s.Role, s, w)

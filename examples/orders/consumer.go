@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -18,14 +19,21 @@ import (
 // connection of the pool.
 const concurrency = 8
 
+// flawed is a release of the stock service that gives gifts up, see -poison; ""
+// is the one that does everything.
+const flawed = "flawed"
+
 // A handler knows nothing of duplicates: it writes through the transaction that
 // holds the claim, and returns errors.
-var handlers = map[string]func(ctx context.Context, tx inbox.DBTX, o order) error{
-	"stock": func(ctx context.Context, tx inbox.DBTX, o order) error {
+var handlers = map[string]func(ctx context.Context, tx inbox.DBTX, o order, release string) error{
+	"stock": func(ctx context.Context, tx inbox.DBTX, o order, release string) error {
+		if o.Gift && release == flawed {
+			return inbox.Permanent(errors.New("gift wrap is not in stock")) // a letter, no retry
+		}
 		_, err := tx.ExecContext(ctx, "UPDATE stock SET n = n - 1 WHERE item = $1", o.Item)
 		return err
 	},
-	"mail": func(ctx context.Context, tx inbox.DBTX, o order) error {
+	"mail": func(ctx context.Context, tx inbox.DBTX, o order, _ string) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO mails (order_id, item) VALUES ($1, $2)", o.ID, o.Item)
 		return err
 	},
@@ -54,15 +62,15 @@ func serve(ctx context.Context, service string, s settings, w *watch) error {
 	if err != nil {
 		return err
 	}
-	w.router(svc)                                                 // for the table at the end; a service does without
-	if err := svc.Handle(s.Topic, handler(service)); err != nil { //nolint:contextcheck // each message brings its own
+	w.router(svc)                                                            // for the table at the end; a service does without
+	if err := svc.Handle(s.Topic, handler(service, s.Release)); err != nil { //nolint:contextcheck // each message brings its own
 		return err
 	}
 	return svc.Run(ctx)
 }
 
 // handler unpacks a message for a service.
-func handler(service string) message.NoPublishHandlerFunc {
+func handler(service, release string) message.NoPublishHandlerFunc {
 	return func(msg *message.Message) error {
 		var o order
 		if err := json.Unmarshal(msg.Payload, &o); err != nil {
@@ -72,6 +80,6 @@ func handler(service string) message.NoPublishHandlerFunc {
 		if err != nil {
 			return err
 		}
-		return handlers[service](msg.Context(), tx, o)
+		return handlers[service](msg.Context(), tx, o, release)
 	}
 }

@@ -27,6 +27,11 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.until(ctx, "the producer to end", func() bool { return r.producer.ended }); err != nil {
 		return err
 	}
+	return r.drain(ctx)
+}
+
+// drain is the end of finish, with the producer gone.
+func (r *run) drain(ctx context.Context) error {
 	for {
 		if err := r.untilHandled(ctx); err != nil {
 			return err
@@ -54,8 +59,8 @@ func (r *run) finish(ctx context.Context) error {
 	}
 }
 
-// untilHandled waits until each service has a claim for each order and nobody has
-// a delivery in hand, or until nothing happens any more.
+// untilHandled waits until each service has a claim for each order that is not
+// a letter, and nobody has a delivery in hand, or until nothing happens any more.
 func (r *run) untilHandled(ctx context.Context) error {
 	var looked time.Time
 	claims := 0
@@ -74,7 +79,7 @@ func (r *run) untilHandled(ctx context.Context) error {
 		if n, err := r.place.claims(lookCtx); err == nil {
 			claims = n
 		}
-		return claims >= r.messages*len(handlers) || time.Since(r.heard) > silence
+		return claims >= r.messages*len(handlers)-r.undone || time.Since(r.heard) > silence
 	})
 }
 

@@ -5,10 +5,14 @@
 // producer dies once and resends, servers restart if that is asked for. Then the
 // books are checked: each item's stock is its start minus its orders, there is
 // one mail an order and one claim for each consumer and order, and no dead
-// letter.
+// letter is left.
 //
 //	scripts/services up && eval "$(scripts/services env)"
 //	go run ./examples/orders -messages 5000 -kill 10
+//
+// With -poison the stock service begins with a bug, so that some orders become
+// dead letters. At the end they are collected, the service is mended, and they are
+// redriven (letters.go).
 //
 // With -adopt the services begin with a hand-written table of handled events and
 // are switched to the inbox one process after the other, while orders flow,
@@ -42,6 +46,7 @@ func parent() int {
 	var o options
 	flag.IntVar(&o.messages, "messages", 1000, "how many orders to sell")
 	flag.IntVar(&o.kills, "kill", 5, "how many times to kill a consumer while it works")
+	flag.IntVar(&o.poison, "poison", 0, "how many orders fail for good, until the service is mended and their letters are redriven")
 	flag.BoolVar(&o.restartBroker, "restart-broker", false, "restart RabbitMQ once, through scripts/services")
 	flag.BoolVar(&o.restartDB, "restart-db", false, "restart PostgreSQL once, through scripts/services")
 	flag.BoolVar(&o.adopt, "adopt", false, "begin with a hand-written table of handled events, and switch to the inbox under load")
@@ -77,6 +82,7 @@ func parent() int {
 // options of a run.
 type options struct {
 	messages, kills, processes int
+	poison                     int
 	restartBroker, restartDB   bool
 	adopt                      bool
 	driver                     string
@@ -90,6 +96,10 @@ var driverNames = map[string]string{"pq": "postgres", "pgx": "pgx"}
 
 // ordersAKill is the least work in which a process can be found at work.
 const ordersAKill = 20
+
+// ordersAPoison is the least that keeps a consumer going: one whose messages all
+// die holds.
+const ordersAPoison = 5
 
 // ordersAStep is the least that flows during a step of the adoption.
 const ordersAStep = 10
@@ -107,6 +117,12 @@ func (o options) check(args []string) error {
 	}
 	if o.messages < o.kills*ordersAKill {
 		errs = append(errs, fmt.Errorf("-messages is %d: %d kills need %d, or the work is over before", o.messages, o.kills, o.kills*ordersAKill))
+	}
+	if o.poison < 0 || o.messages < o.poison*ordersAPoison {
+		errs = append(errs, fmt.Errorf("-poison is %d: must not be negative, nor over one in %d of -messages", o.poison, ordersAPoison))
+	}
+	if o.adopt && o.poison > 0 {
+		errs = append(errs, errors.New("-adopt goes without -poison: the hand-written services know no letters"))
 	}
 	if o.adopt && (o.restartBroker || o.restartDB) {
 		errs = append(errs, errors.New("-adopt goes without restarts: the hand-written services do not survive them"))

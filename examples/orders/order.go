@@ -10,9 +10,15 @@ const items = 100
 type order struct {
 	ID   int    `json:"id"`
 	Item string `json:"item"`
+	Gift bool   `json:"gift,omitempty"`
 }
 
-func newOrder(id int) order { return order{ID: id, Item: itemName(id % items)} }
+// newOrder makes an order of a run, which has so many messages and gifts.
+func newOrder(id, messages, gifts int) order {
+	// As many of them as gifts, at equal distances.
+	gift := id*gifts/messages < (id+1)*gifts/messages
+	return order{ID: id, Item: itemName(id % items), Gift: gift}
+}
 
 func itemName(n int) string { return fmt.Sprintf("item-%02d", n) }
 

@@ -47,7 +47,7 @@ func produce(ctx context.Context, in io.Reader, s settings, w *watch) error {
 		for ; next < end; next = min(next+batch, end) {
 			var msgs []*message.Message
 			for id := next; id < min(next+batch, end); id++ {
-				o := newOrder(id)
+				o := newOrder(id, s.Messages, s.Poison)
 				msg, err := newMessage(o)
 				if err != nil {
 					return err
@@ -106,7 +106,7 @@ func resend(ctx context.Context, s settings, w *watch) error {
 		if s.Every > 1 && id%spared == 0 {
 			continue
 		}
-		msg, err := newMessage(newOrder(id))
+		msg, err := newMessage(newOrder(id, s.Messages, s.Poison))
 		if err != nil {
 			return err
 		}

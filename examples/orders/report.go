@@ -16,7 +16,10 @@ type report struct {
 	Processed     int      `json:"processed"`
 	Duplicates    int      `json:"duplicates"`
 	Claims        int      `json:"claims"`
-	DeadLetters   int      `json:"dead_letters"`
+	Poison        int      `json:"poison"`
+	DeadLetters   int      `json:"dead_letters"` // all that there were, one a consumer and order
+	Redriven      int      `json:"redriven"`     // of them sent back to their queues
+	Left          int      `json:"left"`         // dead letters at the end
 	Lost          int      `json:"lost"`
 	Doubled       int      `json:"doubled"`
 	Kills         int      `json:"kills"`
@@ -37,7 +40,10 @@ func (r *report) judge(books []book, kills int) {
 	for _, b := range books {
 		r.Lost += b.lost
 		r.Doubled += b.doubled
-		r.DeadLetters += b.letters
+		r.Left += b.letters
+		if r.Poison == 0 {
+			r.DeadLetters += b.letters
+		}
 		r.Claims += b.claims
 		if b.claims != r.Orders {
 			r.problemf("%s: %d claims for %d orders", b.service, b.claims, r.Orders)
@@ -49,8 +55,11 @@ func (r *report) judge(books []book, kills int) {
 	if r.Doubled > 0 {
 		r.problemf("%d effects are doubled", r.Doubled)
 	}
-	if r.DeadLetters > 0 {
-		r.problemf("%d dead letters", r.DeadLetters)
+	if r.Left > 0 {
+		r.problemf("%d dead letters are left", r.Left)
+	}
+	if r.Poison > 0 && (r.DeadLetters != r.Poison || r.Redriven != r.Poison) {
+		r.problemf("%d dead letters and %d redriven for %d orders that failed", r.DeadLetters, r.Redriven, r.Poison)
 	}
 	if r.Adoption != nil {
 		r.Problems = append(r.Problems, r.Adoption.problems()...)
@@ -89,6 +98,11 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 		line("would lose", a.WouldLose, told+"; and that the old table did not know")
 		line("resent", a.Resent, told+"; between the steps")
 		line("enforced", fmt.Sprintf("%.1f s", a.Noticed), "after the switch of the row, by the last running process")
+	}
+	if r.Poison > 0 {
+		line("dead letters", r.DeadLetters, exact+"orders that the stock service failed at, before it was mended")
+		line("redriven", r.Redriven, exact+"proven new, and confirmed by their queue")
+		line("left", r.Left, exact+"dead letters at the end")
 	}
 	for _, name := range r.Restarts {
 		line("restarted", name, "")

@@ -27,6 +27,7 @@ type run struct {
 	resender  *process // with -adopt
 	sent      int      // orders that the broker has confirmed, all copies of them
 	released  int      // orders that the producer may send
+	undone    int      // effects that wait for a letter to be redriven
 	heard     time.Time
 	again     []comeback
 	restarts  int // of servers, under way
@@ -70,7 +71,7 @@ func sell(ctx context.Context, o options) (r report, err error) {
 	defer s.bar.hide()
 	defer s.killAll()
 
-	s.report = report{Driver: o.driver, Orders: o.messages, Restarts: []string{}, Problems: []string{}}
+	s.report = report{Driver: o.driver, Orders: o.messages, Poison: o.poison, Restarts: []string{}, Problems: []string{}}
 	if o.adopt {
 		s.report.Adoption = &adoption{}
 	}
@@ -102,6 +103,9 @@ func (r *run) trade(ctx context.Context) error {
 			if r.options.adopt {
 				c.release = byHand
 			}
+			if r.poison > 0 && service == poisoned {
+				c.release = flawed
+			}
 			r.consumers = append(r.consumers, c)
 		}
 	}
@@ -118,7 +122,11 @@ func (r *run) trade(ctx context.Context) error {
 	if err := story(ctx); err != nil {
 		return err
 	}
-	return r.finish(ctx)
+	r.undone = r.poison
+	if err := r.finish(ctx); err != nil || r.poison == 0 {
+		return err
+	}
+	return r.redrive(ctx)
 }
 
 func (r *run) startConsumers(ctx context.Context) error {
@@ -154,7 +162,7 @@ func (r *run) startProducer() (err error) {
 func (r *run) settings(c *process) settings {
 	return settings{
 		Role: c.role, Release: c.release, Driver: r.place.driver, Database: r.place.database, Broker: r.place.broker, Topic: r.place.topic,
-		From: r.sent, Verbose: r.verbose,
+		From: r.sent, Messages: r.messages, Poison: r.poison, Verbose: r.verbose,
 	}
 }
 

@@ -6,10 +6,16 @@
 //   - the producer sends a third of the orders twice;
 //   - the stock service runs twice and both get every order at the same time;
 //   - consumers "crash" between commit and ack, so that the broker delivers again;
+//   - for one order that happens until the broker gives up and makes a letter of it;
+//   - the payment service does not know a currency, and gives those orders up;
 //   - one message is broken and no retry can help it.
 //
+// At the end of the day the payment service is mended and the dead letters, which
+// were collected into a table, are redriven (letters.go): what was never done is
+// done, what was done already is not sent, and the broken message comes back.
+//
 // Then the books are checked. The program ends with 1 when an order was lost or
-// took effect twice.
+// took effect twice, or when another letter is left than the broken message.
 package main
 
 import (
@@ -57,7 +63,7 @@ func sell(ctx context.Context, orders int) (report, error) {
 		return report{}, err
 	}
 	defer s.close()
-	if err := s.trade(ctx); err != nil {
+	if err := s.day(ctx); err != nil {
 		return report{}, err
 	}
 	return s.check(ctx)

@@ -13,35 +13,38 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
+	"github.com/sekali-mq/sekali/dlq"
 	"github.com/sekali-mq/sekali/middleware"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/sqliteinbox"
 )
 
-const (
-	topic   = "orders"
-	letters = "orders.dlq"
-)
+// queue that a consumer has to itself: every order goes into each of them.
+func queue(consumer string) string { return "orders." + consumer }
+
+// deadLetters is where letters of a queue wait: the default of middleware.Stack.
+func deadLetters(queue string) string { return queue + ".dlq" }
 
 // shop is the database, the broker and the consumers.
 type shop struct {
-	orders int
-	db     *sql.DB
-	broker *gochannel.GoChannel
-	router *message.Router
-	dead   <-chan *message.Message
-	// collected letters; complete once the broker is closed.
-	collected []*message.Message
+	orders  int
+	db      *sql.DB
+	broker  *gochannel.GoChannel
+	router  *message.Router
+	letters *dlq.Letters
+	mended  atomic.Bool // the payment service knows all currencies
 
 	published  atomic.Int64
 	deliveries atomic.Int64
 	outcomes   [inbox.Unclaimed + 1]atomic.Int64
+	redriven   redriven
 }
 
 // order is what the producer sends.
 type order struct {
-	ID    int `json:"id"`
-	Cents int `json:"cents"`
+	ID       int    `json:"id"`
+	Cents    int    `json:"cents"`
+	Currency string `json:"currency"`
 }
 
 // A consumer is a name under which keys are remembered, and what it does. The
@@ -50,17 +53,20 @@ type order struct {
 var consumers = []struct {
 	name      string
 	instances int
-	handle    func(ctx context.Context, tx inbox.DBTX, o order) error
+	handle    func(ctx context.Context, s *shop, tx inbox.DBTX, o order) error
 }{
-	{"payment", 1, func(ctx context.Context, tx inbox.DBTX, o order) error {
+	{"payment", 1, func(ctx context.Context, s *shop, tx inbox.DBTX, o order) error {
+		if o.Currency != "EUR" && !s.mended.Load() {
+			return inbox.Permanent(fmt.Errorf("currency %q is not known", o.Currency)) // a letter, no retry
+		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO payments (order_id, cents) VALUES (?, ?)", o.ID, o.Cents)
 		return err
 	}},
-	{"stock", 2, func(ctx context.Context, tx inbox.DBTX, _ order) error {
+	{"stock", 2, func(ctx context.Context, _ *shop, tx inbox.DBTX, _ order) error {
 		_, err := tx.ExecContext(ctx, "UPDATE stock SET reserved = reserved + 1 WHERE item = 'lamp'")
 		return err
 	}},
-	{"confirmation", 1, func(ctx context.Context, tx inbox.DBTX, o order) error {
+	{unacked, 1, func(ctx context.Context, _ *shop, tx inbox.DBTX, o order) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO confirmations (order_id) VALUES (?)", o.ID)
 		return err
 	}},
@@ -79,7 +85,7 @@ func openShop(ctx context.Context, path string, orders int) (*shop, error) {
 }
 
 func (s *shop) open(ctx context.Context) error {
-	if err := sqliteinbox.Migrate(ctx, s.db, sqliteinbox.Config{}); err != nil {
+	if err := errors.Join(sqliteinbox.Migrate(ctx, s.db, sqliteinbox.Config{}), dlq.Migrate(ctx, s.db)); err != nil {
 		return err
 	}
 	if _, err := s.db.ExecContext(ctx, `
@@ -101,20 +107,19 @@ func (s *shop) open(ctx context.Context) error {
 	if s.router, err = message.NewRouter(message.RouterConfig{}, watermill.NopLogger{}); err != nil {
 		return err
 	}
-	if s.dead, err = s.broker.Subscribe(ctx, letters); err != nil {
+	if s.letters, err = dlq.Open(ctx, s.db, dlq.Config{Inboxes: map[string]*inbox.Inbox{"shop": box}}); err != nil {
 		return err
 	}
 	for _, c := range consumers {
 		stack, err := middleware.NewStack(box, middleware.Trust(s.broker), middleware.StackConfig{
-			Config:          middleware.Config{Consumer: c.name, Queue: topic + "." + c.name},
-			DeadLetterTopic: func(string) string { return letters },
+			Config: middleware.Config{Consumer: c.name, Queue: queue(c.name)},
 		})
 		if err != nil {
 			return err
 		}
 		s.router.AddPlugin(stack.Plugin)
 		for i := range c.instances {
-			h := s.router.AddConsumerHandler(fmt.Sprintf("%s-%d", c.name, i+1), topic, s.broker, func(msg *message.Message) error {
+			h := s.router.AddConsumerHandler(fmt.Sprintf("%s-%d", c.name, i+1), queue(c.name), s.broker, func(msg *message.Message) error {
 				var o order
 				if err := json.Unmarshal(msg.Payload, &o); err != nil {
 					return inbox.Permanent(fmt.Errorf("order cannot be read: %w", err))
@@ -123,26 +128,44 @@ func (s *shop) open(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				return c.handle(msg.Context(), tx, o)
+				return c.handle(msg.Context(), s, tx, o)
 			})
-			h.AddMiddleware(s.crash(), stack.Middleware)
+			h.AddMiddleware(s.crash(c.name), stack.Middleware)
 		}
+		s.router.AddConsumerHandler(c.name+"-letters", deadLetters(queue(c.name)), s.broker, s.letters.Collector(dlq.CollectorConfig{}))
 	}
 	return nil
 }
 
 var errCrash = errors.New("crashed between commit and ack")
 
+const (
+	// unacked is the consumer that crashes whenever it has unackedOrder.
+	unacked      = "confirmation"
+	unackedOrder = "order-1"
+	// deliveryLimit is how often the broker hands out a message that is not acked.
+	deliveryLimit = 3
+)
+
 // crash surrounds everything: it counts deliveries, and for every fifth message
-// it lets the first ack get lost, as a crash right after the commit does.
-func (s *shop) crash() message.HandlerMiddleware {
-	var seen atomic.Int64
+// it lets the first ack get lost, as a crash right after the commit does. Of
+// unackedOrder every ack gets lost, and the broker gives it up, as RabbitMQ does
+// at the delivery limit: a letter of a message that was processed.
+func (s *shop) crash(consumer string) message.HandlerMiddleware {
+	var seen, given atomic.Int64
 	var crashed sync.Map
 	return func(h message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
 			s.deliveries.Add(1)
 			produced, err := h(msg)
-			if err == nil && seen.Add(1)%5 == 0 {
+			switch {
+			case err != nil:
+			case consumer == unacked && msg.Metadata["event_id"] == unackedOrder:
+				if given.Add(1) < deliveryLimit {
+					return nil, errCrash
+				}
+				return nil, s.broker.Publish(deadLetters(queue(consumer)), msg.Copy())
+			case seen.Add(1)%5 == 0:
 				if _, twice := crashed.LoadOrStore(msg.UUID, true); !twice {
 					return nil, errCrash
 				}

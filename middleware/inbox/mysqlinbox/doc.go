@@ -56,6 +56,9 @@
 //		return err
 //	})
 //
+// Only tables of a transactional engine (InnoDB) take part: what a handler writes
+// to a MyISAM, Aria or MEMORY table stays, whatever becomes of the claim.
+//
 // Where copies of one message wait in several processes and the first one rolls
 // back, all but one of the waiting claims become victims of a deadlock: class
 // Transient, run again at once by Stack and Handle.

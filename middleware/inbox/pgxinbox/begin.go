@@ -45,6 +45,11 @@ func (s *store) begin(ctx context.Context, level pgx.TxIsoLevel, queue func(*pgx
 		if err == nil {
 			return tx, nil
 		}
+		if begun && postgres.Class(err) == inbox.ClassDown {
+			// To a server that takes no writes any more, say: it would come back from the
+			// pool for ever, and another one may lead to the new primary.
+			tx.sever()
+		}
 		tx.undo()
 		if begun || left <= 0 || ctx.Err() != nil || postgres.Class(err) != inbox.ClassDown {
 			return nil, err

@@ -29,7 +29,7 @@ type session struct {
 	leave  func()
 	claims []inbox.Claim // new ones
 	over   bool          // the server answered our COMMIT or ROLLBACK
-	spoilt bool          // the handler ended the transaction; what else it did to the connection is not known
+	spoilt bool          // the connection is not to be used again: the handler ended the transaction, or no claim can be written
 
 	// mu guards what the guards report.
 	mu       sync.Mutex

@@ -72,6 +72,9 @@ func (s *Store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 	}
 	recs, err := s.claim(ctx, sess, cs, o)
 	if err != nil {
+		// A connection to a server that takes no writes any more would come back from
+		// the pool for ever; another one may lead to the new primary.
+		sess.spoilt = s.d.Class(err) == inbox.ClassDown
 		sess.drop()
 		return nil, nil, err
 	}
