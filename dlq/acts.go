@@ -90,11 +90,12 @@ func (l *Letters) actOn(ctx context.Context, a act, batch []*row, n Note) (chang
 	}
 	err = l.write(ctx, func(q querier) error {
 		changed = 0
-		live, err := l.busy(ctx, q, batch)
+		now, err := l.lock(ctx, q, batch)
 		if err != nil {
 			return err
 		}
-		now, err := l.lock(ctx, q, batch)
+		// After the rows: a run takes its leases before it takes rows.
+		live, err := l.busy(ctx, q, batch)
 		if err != nil {
 			return err
 		}

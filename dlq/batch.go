@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -23,8 +24,11 @@ func (r *runner) batch(ctx context.Context) (more bool, err error) {
 	if err != nil || len(page) == 0 {
 		return false, err
 	}
-	last := page[len(page)-1].ID
 	full := len(page) == size
+	if n := atOnce(page); n < len(page) {
+		page, full = page[:n], true
+	}
+	last := page[len(page)-1].ID
 	if page, err = r.matching(ctx, page); err != nil {
 		return false, err
 	}
@@ -36,6 +40,7 @@ func (r *runner) batch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	was, wasLast := r.run.Counts.clone(), r.run.last
 	var toSend, others []*item
 	for i, row := range page {
 		it := &item{row: row, decision: r.config.decide(row, js[i], r.run.ID)}
@@ -51,23 +56,16 @@ func (r *runner) batch(ctx context.Context) (more bool, err error) {
 		case stay, stayCopy, stayHeld:
 		}
 	}
-	if err := r.settle(ctx, others); err != nil {
-		return false, err
-	}
-	for len(toSend) > 0 {
-		n, bytes := 0, int64(0)
-		for n < len(toSend) && (n == 0 || bytes+toSend[n].row.Size <= maxBytes) {
-			bytes += toSend[n].row.Size
-			n++
-		}
-		if err := r.sendAll(ctx, toSend[:n]); err != nil {
-			return false, err
-		}
-		toSend = toSend[n:]
-	}
 	r.after = last
 	if !r.orphans {
 		r.run.last = last
+	}
+	if toSend, err = r.begin(ctx, others, toSend); err != nil {
+		r.run.Counts, r.run.last = was, wasLast
+		return false, err
+	}
+	if err := r.sendAll(ctx, toSend); err != nil {
+		return false, err
 	}
 	// Not with ctx: what was done is to be known.
 	kctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -75,10 +73,44 @@ func (r *runner) batch(ctx context.Context) (more bool, err error) {
 	return full, r.l.write(kctx, func(q querier) error { return r.save(kctx, q, Running, "") })
 }
 
+// atOnce is how many rows of a page have bodies that fit into memory.
+func atOnce(page []*row) int {
+	n, bytes := 1, page[0].Size
+	for n < len(page) && bytes+page[n].Size <= maxBytes {
+		bytes += page[n].Size
+		n++
+	}
+	return n
+}
+
+// begin resolves, parks and marks the letters of a batch, and keeps that all of it
+// was looked at, in one transaction: whoever resumes the run counts nothing twice
+// and takes no more than its limit. It returns those to be published.
+func (r *runner) begin(ctx context.Context, others, toSend []*item) (marked []*item, err error) {
+	err = r.l.write(ctx, func(q querier) error {
+		now, err := r.lock(ctx, q, slices.Concat(others, toSend))
+		if err != nil {
+			return err
+		}
+		if err := r.settle(ctx, q, others, now); err != nil {
+			return err
+		}
+		if marked, err = r.mark(ctx, q, toSend, now); err != nil {
+			return err
+		}
+		return r.save(ctx, q, Running, "")
+	})
+	return marked, err
+}
+
 // page reads the next rows of the pass, with all but their bodies.
 func (r *runner) page(ctx context.Context, size int) (page []*row, err error) {
 	err = r.l.read(ctx, func(q querier) (err error) {
-		s := r.config.Filter.where(r.l.d.selectRows(withEnvelope), r.config.Filter.redriven()...)
+		f := r.config.Filter
+		if r.orphans {
+			f = Filter{} // it chose them, whatever they are now
+		}
+		s := f.where(r.l.d.selectRows(withEnvelope), f.redriven()...)
 		s.add(" AND id > ").addArg(r.after)
 		s.add(" AND id <= ").addArg(r.run.Bound)
 		// Letters of other queues may have come back meanwhile, and be another run's.
@@ -98,50 +130,44 @@ func (r *runner) page(ctx context.Context, size int) (page []*row, err error) {
 // matching is for filters that the database does not know. Of verdicts the dry run
 // and the run think alike, since both look now.
 func (r *runner) matching(ctx context.Context, page []*row) ([]*row, error) {
+	if r.orphans {
+		return page, nil
+	}
 	return r.l.matching(ctx, r.config.Filter, page)
 }
 
 // settle resolves and parks.
-func (r *runner) settle(ctx context.Context, items []*item) error {
-	if len(items) == 0 {
-		return nil
+func (r *runner) settle(ctx context.Context, q querier, items []*item, now map[int64]*row) error {
+	ids := map[step][]int64{}
+	var events []Event
+	for _, it := range items {
+		if !it.same(now) {
+			continue
+		}
+		ids[it.step] = append(ids[it.step], it.row.ID)
+		e := Event{Letter: it.row.ID, What: "resolved", State: Resolved, Run: r.run.ID, Text: it.why}
+		if it.step == park {
+			e.What, e.State = "parked", Parked
+		}
+		e.Who, e.Why = r.run.Note.Who, r.run.Note.Why
+		events = append(events, e)
 	}
-	return r.l.write(ctx, func(q querier) error {
-		now, err := r.lock(ctx, q, items)
-		if err != nil {
+	for step, state := range map[step]State{resolve: Resolved, park: Parked} {
+		if len(ids[step]) == 0 {
+			continue
+		}
+		s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
+			add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
+		if err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
 			return err
 		}
-		ids := map[step][]int64{}
-		var events []Event
-		for _, it := range items {
-			if !it.same(now) {
-				continue
-			}
-			ids[it.step] = append(ids[it.step], it.row.ID)
-			e := Event{Letter: it.row.ID, What: "resolved", State: Resolved, Run: r.run.ID, Text: it.why}
-			if it.step == park {
-				e.What, e.State = "parked", Parked
-			}
-			e.Who, e.Why = r.run.Note.Who, r.run.Note.Why
-			events = append(events, e)
-		}
-		for step, state := range map[step]State{resolve: Resolved, park: Parked} {
-			if len(ids[step]) == 0 {
-				continue
-			}
-			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
-				add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
-				return err
-			}
-		}
-		return r.l.log(ctx, q, events...)
-	})
+	}
+	return r.l.log(ctx, q, events...)
 }
 
 // lock proves the lease and locks the rows of items. It reads what same compares.
 func (r *runner) lock(ctx context.Context, q querier, items []*item) (map[int64]*row, error) {
-	if err := r.fence(ctx, q); err != nil {
+	if err := r.fence(ctx, q); err != nil || len(items) == 0 {
 		return nil, err
 	}
 	ids := make([]int64, len(items))
@@ -169,45 +195,37 @@ func (it *item) same(now map[int64]*row) bool {
 
 // mark sets the rows to sending, before anything is published. It returns those
 // that are.
-func (r *runner) mark(ctx context.Context, items []*item) (marked []*item, err error) {
-	err = r.l.write(ctx, func(q querier) error {
-		marked = nil
-		now, err := r.lock(ctx, q, items)
-		if err != nil {
-			return err
+func (r *runner) mark(ctx context.Context, q querier, items []*item, now map[int64]*row) (marked []*item, err error) {
+	type group struct {
+		n       int64
+		key     string
+		once    bool
+		verdict Verdict
+	}
+	groups := make(map[group][]int64)
+	for _, it := range items {
+		if !it.same(now) {
+			continue
 		}
-		type group struct {
-			n       int64
-			key     string
-			once    bool
-			verdict Verdict
+		marked = append(marked, it)
+		g := group{it.n, it.key, it.once, it.verdict}
+		groups[g] = append(groups[g], it.row.ID)
+	}
+	for g, ids := range groups {
+		s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sending', run_id = ").addArg(r.run.ID).add(", send_n = ").addArg(g.n).
+			add(", sent_key = ").addArg(g.key).add(", once = ").addArg(flag(g.once)).add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
+		if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			return nil, err
 		}
-		groups := make(map[group][]int64)
-		for _, it := range items {
-			if !it.same(now) {
-				continue
-			}
-			marked = append(marked, it)
-			g := group{it.n, it.key, it.once, it.verdict}
-			groups[g] = append(groups[g], it.row.ID)
+		e := Event{What: "sending", State: Sending, Run: r.run.ID, N: int(g.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: "verdict: " + string(g.verdict)}
+		if g.key != "" {
+			e.Text += ", under key " + g.key
 		}
-		for g, ids := range groups {
-			s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = 'sending', run_id = ").addArg(r.run.ID).add(", send_n = ").addArg(g.n).
-				add(", sent_key = ").addArg(g.key).add(", once = ").addArg(flag(g.once)).add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
-				return err
-			}
-			e := Event{What: "sending", State: Sending, Run: r.run.ID, N: int(g.n), Who: r.run.Note.Who, Why: r.run.Note.Why, Text: "verdict: " + string(g.verdict)}
-			if g.key != "" {
-				e.Text += ", under key " + g.key
-			}
-			if err := r.l.logAll(ctx, q, ids, e); err != nil {
-				return err
-			}
+		if err := r.l.logAll(ctx, q, ids, e); err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return marked, err
+	}
+	return marked, nil
 }
 
 // bodies reads what is to be published.

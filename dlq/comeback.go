@@ -63,14 +63,17 @@ func (r *runner) broken(ctx context.Context) (bool, error) {
 // claims prove that they took effect.
 func (l *Letters) Fates(ctx context.Context, id string) (f Fates, err error) {
 	const op = "fates of run"
-	if _, err := l.Run(ctx, id); err != nil {
+	run, err := l.Run(ctx, id)
+	if err != nil {
 		return f, err
 	}
-	var after int64
+	var after, still int64 // still: sent, and not taken up by another run
 	for {
 		var page []*row
 		err := l.read(ctx, func(q querier) (err error) {
 			s := l.d.selectRows(plainRow).add(" WHERE run_id = ").addArg(id).add(" AND send_n > 0 AND id > ").addArg(after)
+			// Not those that this run resolved or parked, and an earlier one sent.
+			s.add(" AND EXISTS (SELECT 1 FROM sekali_dead_letter_events e WHERE e.letter_id = sekali_dead_letters.id AND e.what = 'sending' AND e.run_id = ").addArg(id).add(")")
 			page, err = s.add(fmt.Sprintf(" ORDER BY id LIMIT %d", pageSize)).rows(ctx, q, plainRow)
 			return err
 		})
@@ -78,9 +81,15 @@ func (l *Letters) Fates(ctx context.Context, id string) (f Fates, err error) {
 			return f, failed(op, id, err)
 		}
 		if len(page) == 0 {
+			f.Other += max(0, run.Counts.Sent-still)
 			return f, nil
 		}
 		after = page[len(page)-1].ID
+		for _, r := range page {
+			if r.State != Sending {
+				still++
+			}
+		}
 		if err := l.fates(ctx, id, page, &f); err != nil {
 			return f, failed(op, id, err)
 		}

@@ -3,6 +3,7 @@ package dlq
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 
 	"github.com/sekali-mq/sekali/internal/letter"
@@ -61,8 +62,6 @@ func (c RedriveConfig) decide(r *row, j Judgement, run string) decision {
 		d.step = resolve
 		return d
 	case j.Verdict == New:
-	case given && j.Verdict == Unknown:
-		// The key was made for this redrive: no claim of it means no effect of it.
 	case j.Verdict == Unknown && c.AcceptUnknown:
 		if r.Key == "" {
 			d.once = j.Inbox == "" || r.Consumer == ""
@@ -94,11 +93,17 @@ var redriveSuffix = regexp.MustCompile(`#redrive-[0-9A-Za-z-]+$`)
 func bareKey(r *row) string {
 	key := r.Key
 	if r.Message != nil {
-		if given, ok := letter.KeyFor(r.Message.header(letter.HeaderKey), r.Consumer); ok && inbox.StoredKey(given) == r.Key {
-			key = given
+		if given, ok := letter.KeyFor(r.Message.header(letter.HeaderKey), r.Consumer); ok && inbox.StoredKey(given) == r.Key && given == clean(given, len(given)) {
+			key = given // what no database keeps goes on in its stored form
 		}
 	}
 	return redriveSuffix.ReplaceAllString(cmp.Or(key, ownKey(r)), "")
+}
+
+// clone copies the counts.
+func (c Counts) clone() Counts {
+	c.Stayed = maps.Clone(c.Stayed)
+	return c
 }
 
 // add counts a decision.

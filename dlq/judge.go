@@ -110,16 +110,59 @@ func (l *Letters) judge(ctx context.Context, rows []*row) ([]Judgement, error) {
 		if err != nil {
 			return nil, fmt.Errorf("inbox %q: %w", at, err)
 		}
+		theirs, err := q.box.Clock(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("inbox %q: %w", at, err)
+		}
 		for n, rec := range recs {
-			i := q.of[n]
-			js[i].Verdict, js[i].Compared, js[i].Why = l.verdict(rows[i], rec, now)
+			r, j := rows[q.of[n]], &js[q.of[n]]
+			if r.State == Sending && r.claimKey() != r.Key && !rec.Found && !rec.Horizon.IsZero() {
+				if j.Verdict, j.Why, err = l.made(ctx, q.box, r, rec.Horizon); err != nil {
+					return nil, fmt.Errorf("inbox %q: %w", at, err)
+				}
+				continue
+			}
+			j.Verdict, j.Compared, j.Why = l.verdict(r, rec, now, theirs)
 		}
 	}
 	return js, nil
 }
 
-// verdict on one letter, from claim and horizon, which were read together.
-func (l *Letters) verdict(r *row, rec inbox.Record, now time.Time) (v Verdict, compared bool, why string) {
+const (
+	// Two clocks are compared by what has passed on each. The time between the two
+	// looks is in it; it is measured again where that decides.
+	clockTries = 5
+	clockNear  = time.Second
+)
+
+// made judges a letter that a run left in sending, under a key that was made for
+// it and has no claim: none was before that, and none is missing if the consumer's
+// horizon is older than that. The two may be by different clocks.
+func (l *Letters) made(ctx context.Context, box *inbox.Inbox, r *row, horizon time.Time) (v Verdict, why string, err error) {
+	at := r.ChangedAt.Format(time.RFC3339)
+	for range clockTries {
+		theirs, err := box.Clock(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		mine, err := l.clock(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		earlier := theirs.Sub(horizon) - mine.Sub(r.ChangedAt)
+		if earlier > 0 {
+			return New, "no claim, and its key was made by the redrive that left it at " + at + ", after the horizon of its consumer", nil
+		}
+		if earlier < -clockNear {
+			break
+		}
+	}
+	return Unknown, "no claim, but the redrive that left it at " + at + " was before the horizon of its consumer, " + horizon.UTC().Format(time.RFC3339) + ": its claim may be purged", nil
+}
+
+// verdict on one letter, from claim and horizon, which were read together. now is
+// by the letters' clock, theirs by the inbox's.
+func (l *Letters) verdict(r *row, rec inbox.Record, now, theirs time.Time) (v Verdict, compared bool, why string) {
 	if rec.Found {
 		return claimed(r, rec)
 	}
@@ -129,6 +172,9 @@ func (l *Letters) verdict(r *row, rec inbox.Record, now time.Time) (v Verdict, c
 	horizon := "the horizon of its consumer, " + rec.Horizon.UTC().Format(time.RFC3339)
 	// An attempt under another key proves nothing of this one.
 	held := r.claimKey() == r.Key
+	if held && r.ClaimedAt.After(theirs) {
+		return Unknown, false, "no claim, and the attempt that its headers tell of was at " + r.ClaimedAt.Format(time.RFC3339) + ", which is in the future"
+	}
 	if held && r.ClaimedAt.After(rec.Horizon) {
 		return New, false, "no claim, and an attempt held it at " + r.ClaimedAt.Format(time.RFC3339) + ", after " + horizon
 	}

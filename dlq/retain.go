@@ -134,7 +134,7 @@ func (l *Letters) purge(ctx context.Context, c RetainConfig, consumer registered
 				return nil
 			}
 		}
-		o.Hold = func(ctx context.Context, cs []inbox.Claim) ([]bool, error) { return l.needed(ctx, consumer, cs) }
+		o.Hold = l.Needs(consumer.Consumer)
 	}
 	p, err := consumer.box.Purge(ctx, consumer.Name, o)
 	if p.Kept+p.Splits > 0 {
@@ -166,8 +166,14 @@ func (l *Letters) keyless(ctx context.Context, consumer registered) (bool, error
 	return one != 0, err
 }
 
+// Needs tells which claims of a consumer must stay, since open letters need them:
+// for inbox.PurgeOptions.Hold. It asks anew at each step of a purge.
+func (l *Letters) Needs(c inbox.Consumer) func(ctx context.Context, cs []inbox.Claim) (stay []bool, err error) {
+	return func(ctx context.Context, cs []inbox.Claim) ([]bool, error) { return l.needed(ctx, c, cs) }
+}
+
 // needed tells which claims open letters of a consumer need.
-func (l *Letters) needed(ctx context.Context, consumer registered, cs []inbox.Claim) ([]bool, error) {
+func (l *Letters) needed(ctx context.Context, consumer inbox.Consumer, cs []inbox.Claim) ([]bool, error) {
 	keys := make([]string, len(cs))
 	for i, c := range cs {
 		keys[i] = c.Key
@@ -203,7 +209,8 @@ func (l *Letters) removeOld(ctx context.Context, keep time.Duration) (removed in
 		err := l.write(ctx, func(q querier) error {
 			var ids []int64
 			s := l.d.stmt("SELECT id FROM sekali_dead_letters WHERE state IN ('resolved', 'discarded') AND changed_at < ")
-			s.add(l.d.ago(s, keep), fmt.Sprintf(" ORDER BY id LIMIT %d", pageSize))
+			// Locked: one that waits again meanwhile keeps its history.
+			s.add(l.d.ago(s, keep), fmt.Sprintf(" ORDER BY id LIMIT %d", pageSize), l.d.forUpdate)
 			err := s.each(ctx, q, func(scan func(...any) error) error {
 				var id int64
 				err := scan(&id)

@@ -91,6 +91,6 @@ type Fates struct {
 	Back int64
 	// Open: neither yet, or nothing tells.
 	Open int64
-	// Other: they were parked, discarded or taken up by another run since.
+	// Other: they were parked, discarded, removed or taken up by another run since.
 	Other int64
 }

@@ -25,18 +25,15 @@ const (
 
 var errClosed = errors.New("the publisher was closed")
 
-// sendAll marks letters, publishes them, and marks what came of it. While nothing
+// sendAll publishes letters that are marked, and marks what came of it. While nothing
 // at all gets through it waits for the broker. Where it cannot go on, letters stay
 // in sending: whoever resumes the run sends them again.
 func (r *runner) sendAll(ctx context.Context, items []*item) error {
-	items, err := r.mark(ctx, items)
-	if err != nil {
-		return err
-	}
 	if len(items) == 0 {
 		return nil
 	}
-	if err := r.bodies(ctx, items); err != nil {
+	err := r.bodies(ctx, items)
+	if err != nil {
 		return err
 	}
 	waits := backoff.New(awayFirst, awayLimit)

@@ -38,7 +38,7 @@ func (f Filter) check() error {
 
 // chooses reports whether there is any condition.
 func (f Filter) chooses() bool {
-	return f.All || len(f.IDs)+len(f.Headers)+len(f.Verdicts) > 0 || f.MinAge+f.MaxAge > 0 ||
+	return f.All || len(f.IDs)+len(f.States)+len(f.Headers)+len(f.Verdicts) > 0 || f.MinAge+f.MaxAge > 0 ||
 		f.Queue+f.Consumer+f.Kind+string(f.Reason)+f.Error+f.Key+f.Run != ""
 }
 

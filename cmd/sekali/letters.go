@@ -115,23 +115,7 @@ func (a *app) neededByLetters(ctx context.Context, in openInbox, c inbox.Consume
 	if err != nil {
 		return nil, err
 	}
-	needed := make(map[string]bool)
-	for _, name := range append([]string{c.Name}, c.FormerNames...) {
-		f := dlq.Filter{Consumer: name, States: []dlq.State{dlq.Waiting, dlq.Sending, dlq.Sent, dlq.Parked}}
-		for letter, err := range l.Each(ctx, f, dlq.OldestFirst) {
-			if err != nil {
-				return nil, l.explain(err)
-			}
-			needed[letter.Key] = true
-		}
-	}
-	return func(_ context.Context, claims []inbox.Claim) ([]bool, error) {
-		stay := make([]bool, len(claims))
-		for i, claim := range claims {
-			stay[i] = needed[claim.Key]
-		}
-		return stay, nil
-	}, nil
+	return l.Needs(c), nil
 }
 
 // skew is the default of --birth-skew.

@@ -230,6 +230,16 @@ func (b *Inbox) Stats(ctx context.Context, consumer string) (s Stats, err error)
 	return s, err
 }
 
+// Clock reads the clock of the database: all times of claims and consumers are by
+// it.
+func (b *Inbox) Clock(ctx context.Context) (now time.Time, err error) {
+	err = b.keep("read the clock", func() (err error) {
+		now, err = b.store.Clock(ctx)
+		return err
+	})
+	return now, err
+}
+
 // defaultActs are as many as fit on a page.
 const defaultActs = 100
 
