@@ -166,7 +166,7 @@ func (p *pass) handlers(ms []*member) {
 		point := p.second && !m.ran
 		if point {
 			if err := p.sess.Savepoint(p.tctx); err != nil {
-				p.lost(err, ms[i:])
+				p.lost(err, nil, answer{}, ms[i:])
 				return
 			}
 		}
@@ -187,7 +187,7 @@ func (p *pass) handlers(ms []*member) {
 			p.ended(m, ms[i+1:], check)
 			return
 		case check != nil && !errors.As(check, &swallowed) && p.tctx.Err() == nil:
-			p.lost(check, ms[i:])
+			p.lost(check, m, a, ms[i+1:])
 			return
 		}
 		if !p.failed(m, a, check, point, ms[i+1:]) {
@@ -213,8 +213,7 @@ func (p *pass) failed(m *member, a answer, check error, point bool, later []*mem
 				p.ended(m, later, err)
 				return false
 			}
-			p.settleLeft(m, a)
-			p.lost(err, later)
+			p.lost(err, m, a, later)
 			return false
 		}
 	default:
@@ -223,8 +222,7 @@ func (p *pass) failed(m *member, a answer, check error, point bool, later []*mem
 	}
 	if m.rec.New {
 		if err := p.sess.Undo(p.tctx, m.claim); err != nil {
-			p.settleLeft(m, a)
-			p.lost(err, later)
+			p.lost(err, m, a, later)
 			return false
 		}
 	}
@@ -261,7 +259,11 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 		p.lane.deadlocked()
 	}
 	p.over = true
-	if ended := p.rollback(); ended != nil {
+	switch ended := p.rollback(); {
+	case errors.Is(ended, ErrDoubt):
+		p.doubt(append([]*member{m}, later...), a.left, ended)
+		return
+	case ended != nil:
 		p.ended(m, later, ended)
 		return
 	}
@@ -275,25 +277,69 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 	p.release()
 }
 
-// rollback ends the transaction; the error tells that a handler had ended it.
+// rollback ends the transaction; the error tells that a handler had ended it, or
+// that this is in doubt.
 func (p *pass) rollback() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tctx), rollbackTimeout)
 	defer cancel()
-	if err := p.sess.Rollback(ctx); errors.Is(err, ErrEnded) {
+	if err := p.sess.Rollback(ctx); errors.Is(err, ErrEnded) || errors.Is(err, ErrDoubt) {
 		return err
 	}
 	return nil
 }
 
+// doubt: it could not be found out whether a handler had ended the transaction
+// itself. ms are the one that may have, and those that did not run: if their claims
+// turn out to be in the table, nobody may take them for processed. Who had returned
+// before is complete if it was committed: the claim decides.
+func (p *pass) doubt(ms []*member, left bool, err error) {
+	b := p.inbox
+	ms = append(ms, p.unrun...)
+	for i, m := range ms {
+		if m.rec.New {
+			b.splits.add(m.claim) // the mark is written before its next copy is judged
+		}
+		if i == 0 && left {
+			p.left = append(p.left, m)
+			continue
+		}
+		p.end(m, Failed, &Error{Op: "claim", Claim: m.claim, Class: ClassDown, Err: err})
+	}
+	for _, m := range p.held {
+		p.end(m, Failed, unknown(m, err))
+	}
+	p.release()
+}
+
+// unknown is what a member is told whose transaction may have been committed.
+func unknown(m *member, err error) error {
+	return &Error{Op: "commit", Claim: m.claim, Class: ClassUnknown, Claimed: true, Err: fmt.Errorf("another handler of the group: %w: the claim decides: %w", err, ErrUnknownCommit)}
+}
+
 // lost: the transaction cannot be used any more, through nobody's fault that is
-// known. later are the members that did not get through.
-func (p *pass) lost(err error, later []*member) {
+// known. by is the member that ran last, if its fate is open, and later those that
+// did not run.
+func (p *pass) lost(err error, by *member, a answer, later []*member) {
 	p.over = true
-	if ended := p.rollback(); ended != nil {
-		p.ended(nil, later, ended)
+	switch ended := p.rollback(); {
+	case errors.Is(ended, ErrDoubt):
+		if by != nil {
+			later = append([]*member{by}, later...)
+		}
+		p.doubt(later, a.left, ended)
+		return
+	case ended != nil:
+		p.ended(by, later, ended)
 		return
 	}
 	ms := append(append(p.held, p.unrun...), later...)
+	switch {
+	case by == nil:
+	case a.left, a.err != nil, a.alone:
+		p.settleLeft(by, a)
+	default:
+		ms = append(ms, by)
+	}
 	switch class := p.inbox.Class(err); {
 	case p.tctx.Err() != nil: // one of them took all the time; it runs alone already
 		p.again(ms)
@@ -325,8 +371,12 @@ func (p *pass) commit() {
 	}
 	b := p.inbox
 	if len(p.held) == 0 {
-		if ended := p.rollback(); ended != nil {
-			p.ended(nil, p.unrun, ended)
+		switch ended := p.rollback(); {
+		case errors.Is(ended, ErrDoubt):
+			p.doubt(nil, false, ended)
+			return
+		case ended != nil:
+			p.ended(nil, nil, ended)
 			return
 		}
 		p.putBack()
@@ -341,7 +391,7 @@ func (p *pass) commit() {
 	}
 	if len(claims) > 0 {
 		if err := p.sess.Undo(p.tctx, claims...); err != nil {
-			p.lost(err, nil)
+			p.lost(err, nil, answer{}, nil)
 			return
 		}
 	}
@@ -356,7 +406,12 @@ func (p *pass) commit() {
 			p.end(m, out, nil)
 		}
 	case errors.Is(err, ErrEnded):
-		p.ended(nil, p.unrun, err)
+		p.ended(nil, nil, err)
+		return
+	case errors.Is(err, ErrDoubt):
+		ms := p.held // nobody knows which of them
+		p.held = nil
+		p.doubt(ms, false, err)
 		return
 	case errors.Is(err, ErrUnknownCommit), b.Class(err) == ClassDown:
 		// Nobody runs again before the claim of a new transaction has decided.
@@ -408,8 +463,7 @@ func (p *pass) ended(by *member, later []*member, cause error) {
 		p.end(m, Failed, err)
 	}
 	for _, m := range fine {
-		p.end(m, Failed, &Error{Op: "commit", Claim: m.claim, Class: ClassUnknown, Claimed: true, Err: fmt.Errorf(
-			"another handler of the group ended the transaction: the claim decides: %w", ErrUnknownCommit)})
+		p.end(m, Failed, unknown(m, cause))
 	}
 	for _, m := range waiting {
 		if known {
