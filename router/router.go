@@ -36,7 +36,8 @@ type Config struct {
 	Topology *rabbit.Topology
 	// Concurrency is how many messages of one queue are handled at once. With more
 	// than one they overtake each other. Lowered to the number of connections that
-	// the inbox's pool allows. Defaults to 32.
+	// the inbox's pool allows. Defaults to 32; with group commit to twice the group,
+	// whatever the pool.
 	Concurrency int
 	// OrderBy names the lane of a message; messages of one lane are handled one
 	// after the other. Defaults to nil: no lanes.
@@ -56,13 +57,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() (Config, error) {
+func (c Config) withDefaults(b *inbox.Inbox) (Config, error) {
 	var errs []error
 	if c.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("Concurrency is %d: must not be negative", c.Concurrency))
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
+		if b != nil && b.GroupSize() > 1 {
+			c.Concurrency = 2 * b.GroupSize() // one group runs, the next one gathers
+		}
 	}
 	if c.StartTimeout < 0 {
 		errs = append(errs, fmt.Errorf("StartTimeout is %s: must not be negative", c.StartTimeout))
@@ -112,7 +116,7 @@ type handler struct {
 // New checks the configuration; its errors name the fields. Nothing is dialled
 // before Run.
 func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
-	c, err := c.withDefaults()
+	c, err := c.withDefaults(b)
 	errs := []error{err}
 	if b == nil {
 		errs = append(errs, errors.New("inbox is nil: open one first, for instance with pginbox.Open"))

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"database/sql"
+	"sync/atomic"
 )
 
 // DBTX is the handle on a claim's transaction, as database/sql, sqlc, GORM and
@@ -28,6 +29,10 @@ type scope struct {
 	inbox *Inbox
 	claim Claim
 	outer *scope // of the inbox whose handler called this one
+
+	grouped    bool        // the transaction is shared
+	wantsAlone atomic.Bool // the handler asked for one of its own
+	detached   func()      // nobody needs to wait for this one; nil without group commit
 }
 
 func scopeOf(ctx context.Context) *scope {
@@ -72,10 +77,18 @@ func noTx(ctx context.Context) error {
 
 // Alone returns nil when the handler has the transaction to itself; otherwise
 // an error that the handler must return unchanged: it takes the message out of
-// its group and runs it alone.
+// its group and runs it alone. Call it before anything else: then the others of
+// the group need not run again. Without group commit it is always nil.
 func Alone(ctx context.Context) error {
-	if _, ok := Current(ctx); !ok {
+	s := scopeOf(ctx)
+	switch {
+	case s == nil:
 		return ConfigError("inbox.Alone", ErrNoTx)
+	case s.grouped:
+		s.wantsAlone.Store(true)
+		return errAlone
+	case s.detached != nil:
+		s.detached()
 	}
 	return nil
 }

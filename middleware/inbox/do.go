@@ -15,6 +15,9 @@ type member struct {
 	fn      func(ctx context.Context) error
 	rec     Record
 	wouldBe Outcome // set only where Observe overrules it
+
+	grouped
+	detached func() // of a run that others wait for; else nil
 }
 
 func (m *member) claimed() bool { return m.claim.Key != "" }
@@ -72,6 +75,9 @@ var errLeft = errors.New("handler panicked or left its goroutine")
 func (b *Inbox) report(ctx context.Context, m *member, start time.Time, out Outcome, err error) (Outcome, error) {
 	if b.config.Hooks.Done != nil {
 		e := Event{Claim: m.claim, Outcome: out, WouldBe: out, Err: err, Attempt: Attempt(ctx), Duration: time.Since(start)}
+		if out == Processed {
+			e.Group = max(1, m.size)
+		}
 		if m.wouldBe != Failed && out == Processed {
 			e.WouldBe = m.wouldBe
 		}
@@ -117,9 +123,17 @@ func (b *Inbox) prepare(ctx context.Context, m *member) (Outcome, error) {
 	if err := b.remark(ctx, m.claim); err != nil {
 		return Failed, err
 	}
+	if b.config.Group > 1 {
+		return b.join(ctx, m)
+	}
+	return b.twice(ctx, m)
+}
+
+// twice is attempt, once more when a purge may have deleted the row between the
+// insert and the look.
+func (b *Inbox) twice(ctx context.Context, m *member) (Outcome, error) {
 	out, err := b.attempt(ctx, m)
 	if errors.Is(err, errContradiction) {
-		// A purge may have deleted the row between the insert and the look.
 		out, err = b.attempt(ctx, m)
 	}
 	return out, err
@@ -159,7 +173,7 @@ func (b *Inbox) attempt(ctx context.Context, m *member) (out Outcome, err error)
 		}
 		m.wouldBe = out
 	}
-	already, err := b.call(ctx, tctx, sess, m)
+	already, err := b.call(ctx, tctx, sess, m, &scope{inbox: b, claim: m.claim, outer: scopeOf(ctx), detached: m.detached})
 	if err != nil {
 		open = false
 		alive, ended := b.rollback(ctx, sess, m)
@@ -225,11 +239,11 @@ func (b *Inbox) taken(m *member) (Outcome, error) {
 }
 
 // call runs the handler, unless Already says that its work was done before.
-func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member) (already bool, err error) {
+func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member, s *scope) (already bool, err error) {
 	deadline, _ := tctx.Deadline()
 	hctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, &scope{inbox: b, claim: m.claim, outer: scopeOf(ctx)}))
+	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, s))
 	defer kill()
 	if m.rec.New && b.config.Already != nil {
 		already, err = b.config.Already(hctx, m.claim)

@@ -58,6 +58,18 @@ func (f *flights) enter(ctx context.Context, c Claim, wait time.Duration) (leave
 	}, nil
 }
 
+// waiting counts the copies that wait for another one.
+func (f *flights) waiting(consumer string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, t := range f.m {
+		if id.consumer == consumer {
+			n += t.users - 1
+		}
+	}
+	return n
+}
+
 func (f *flights) drop(id flight, t *turn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

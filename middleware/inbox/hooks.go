@@ -28,6 +28,9 @@ type Event struct {
 	Err error
 	// Attempt as WithAttempt put it into the context, 1 by default.
 	Attempt int
+	// Group is how many deliveries were committed by the same transaction, 1 without
+	// group commit; 0 when nothing was committed.
+	Group int
 	// Duration of the whole Do, waits for other claims included.
 	Duration time.Duration
 	// Age of the claim that made this one a duplicate or a conflict, by the

@@ -26,6 +26,25 @@ type Config struct {
 	// natural evidence), so the claim is committed and the outcome is Duplicate.
 	// Defaults to nil: not asked.
 	Already func(ctx context.Context, c Claim) (bool, error)
+	// Group is the most deliveries of a consumer that share one transaction (64 is a
+	// good number; the transport must hand out more than one at a time). Those that
+	// wait while a transaction runs are taken together into the next one: one claim
+	// statement, their handlers one after the other, one commit, then each its own
+	// outcome. A handler may then run twice for one delivery, never after a commit;
+	// it must not wait for another message of its consumer, and one that calls slow
+	// services should ask for Alone first. See docs/groups.md. Defaults to 0:
+	// each has a transaction of its own.
+	Group int
+	// GroupLock names what the groups of a consumer lock for a while after a
+	// deadlock, so that several instances on the same rows take turns: give consumers
+	// that write the same rows the same name. On MySQL and MariaDB it must be the
+	// name of a registered consumer. Defaults to the consumer's name.
+	GroupLock string
+	// Tenant names the tenant of a message, by the context that Do was given: only
+	// equal tenants share a transaction. Required for Group with a store's Begin
+	// func, which then gets a context with the values of one of the members. Defaults
+	// to nil: all are one tenant.
+	Tenant func(ctx context.Context) string
 	// Hooks see every outcome. Defaults to none.
 	Hooks Hooks
 	// Logger takes what an operator should know. Defaults to nil: silent.
@@ -42,6 +61,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Deadline < 0 {
 		errs = append(errs, fmt.Errorf("Deadline is %s: must not be negative", c.Deadline))
+	}
+	if c.Group < 0 {
+		errs = append(errs, fmt.Errorf("Group is %d: must not be negative", c.Group))
 	}
 	if c.LockWait == 0 {
 		c.LockWait = 10 * time.Second
@@ -66,6 +88,7 @@ type Inbox struct {
 	flights flights
 	modes   modes
 	splits  splits
+	lanes   lanes
 }
 
 // New is for stores: it puts the engine on top of one. Users call the Open
@@ -110,6 +133,10 @@ func (b *Inbox) Lookup(ctx context.Context, cs ...Claim) ([]Record, error) {
 	return recs, nil
 }
 
+// GroupSize is the most deliveries that share one transaction, 1 without group
+// commit. A transport should hand out twice as many at a time.
+func (b *Inbox) GroupSize() int { return max(1, b.config.Group) }
+
 // Pooled is for stores that work on a bounded pool of connections.
 type Pooled interface {
 	// MaxOpen is the most that may be open at once; 0 means no limit.
@@ -117,8 +144,11 @@ type Pooled interface {
 }
 
 // MaxConnections is the most handlers that can be inside claims at once, as far
-// as connections go; 0 when nothing bounds them.
+// as connections go; 0 when nothing bounds them, as in groups, which share one.
 func (b *Inbox) MaxConnections() int {
+	if b.GroupSize() > 1 {
+		return 0
+	}
 	if p, ok := b.store.(Pooled); ok {
 		return p.MaxOpen()
 	}

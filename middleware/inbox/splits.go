@@ -48,7 +48,7 @@ func (b *Inbox) markSplit(ctx context.Context, c Claim, cause error) error {
 	b.splits.add(c)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	if merr := b.store.Split(ctx, []Claim{c}); merr != nil {
+	if merr := b.store.Split(ctx, []Claim{c}, nil); merr != nil {
 		b.config.Logger.ErrorContext(ctx, "claim could not be marked split: a restart before the next copy would take it for processed",
 			"consumer", c.Consumer, "key", c.Key, "err", merr)
 		return &Error{Op: "claim", Claim: c, Class: ClassPermanent, Err: errors.Join(err, merr)}
@@ -64,7 +64,7 @@ func (b *Inbox) remark(ctx context.Context, c Claim) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.config.LockWait)
 	defer cancel()
-	if err := b.store.Split(ctx, []Claim{c}); err != nil {
+	if err := b.store.Split(ctx, []Claim{c}, nil); err != nil {
 		return &Error{Op: "mark claim split", Claim: c, Class: ClassDown, Err: err}
 	}
 	b.splits.remove(c)

@@ -9,6 +9,14 @@ import (
 type BeginOptions struct {
 	// LockWait bounds the wait for a claim that another transaction holds.
 	LockWait time.Duration
+	// Wait bounds every other wait of the store: for its turn, for Lock, and the
+	// lock waits of the handlers' statements where it sets a limit to them. 0 is
+	// LockWait.
+	Wait time.Duration
+	// Lock names what is to be locked until the transaction ends, before the claims
+	// are inserted: a consumer of the registry, or any name where the database has
+	// locks by name. "" is nothing. A store with one writer may ignore it.
+	Lock string
 }
 
 // Store is implemented per database. It knows SQL and error numbers, nothing of
@@ -40,9 +48,11 @@ type Store interface {
 	// look new. Records come back in the order of cs.
 	Lookup(ctx context.Context, cs []Claim) ([]Record, error)
 
-	// Split marks those of cs that are in the table with SplitMark, in a
-	// transaction of its own.
-	Split(ctx context.Context, cs []Claim) error
+	// Split marks those of split that are in the table with SplitMark, in a
+	// transaction of its own. Of drop, claims as Begin inserted them, it deletes
+	// those that are still that insertion (by ProcessedAt), and marks what else is
+	// there under their keys: whose it is, is not known.
+	Split(ctx context.Context, split []Claim, drop []Record) error
 
 	// Register inserts the consumer's row if there is none, with the database's
 	// clock as Horizon, and returns the row as it then is. It must not change an
@@ -64,6 +74,31 @@ type Session interface {
 	// guarded handle on the transaction, and a func that kills the handle: after
 	// it returned, no statement can reach the transaction through it.
 	Context(ctx context.Context) (context.Context, func())
+
+	// Check tells whether the handler that used the last Context left the
+	// transaction as it must be: nil; a *SwallowedError when it dooms the
+	// transaction; ErrEnded (wrapped) when the claims' transaction is no longer the
+	// open one; or why it cannot be used. It asks the server only where the handle
+	// could not judge what the handler did. After nil the session is ready for the
+	// next handler.
+	Check(ctx context.Context) error
+
+	// Clean tells whether no statement was sent since Begin, or since the last Check
+	// or RollbackTo that succeeded.
+	Clean() bool
+
+	// Savepoint marks where the next handler begins.
+	Savepoint(ctx context.Context) error
+
+	// RollbackTo undoes everything since the last Savepoint, and makes the session
+	// ready for the next handler. ErrEnded (wrapped) when the savepoint is gone
+	// because the handler ended the transaction; the database's own error when that
+	// undid it.
+	RollbackTo(ctx context.Context) error
+
+	// Undo deletes claims that this session inserted, and nothing else. It is an
+	// error when they are not all there.
+	Undo(ctx context.Context, cs ...Claim) error
 
 	// Commit proves that the transaction that holds the claims is still the open
 	// one, then commits it synchronously. ErrEnded (wrapped) when it is not. An

@@ -12,7 +12,7 @@ import (
 func contextCancelledBefore(h *test) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	cancel()
-	out, err := h.box.Do(ctx, h.claim("k"), h.never)
+	out, err := h.once(ctx, h.box, h.claim("k"), h.never)
 	h.checkErr(out, err, inbox.ClassCancelled, context.Canceled)
 	h.absent(h.claim("k"))
 	h.want(inbox.Processed, h.claim("k"), h.write("k"))
@@ -23,7 +23,7 @@ func contextCancelledBefore(h *test) {
 func contextCancelledInHandler(h *test) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	out, err := h.box.Do(ctx, h.claim("k"), func(ctx context.Context) error {
+	out, err := h.once(ctx, h.box, h.claim("k"), func(ctx context.Context) error {
 		if err := h.write("k")(ctx); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func contextCancelledAtCommit(h *test) {
 	for i := range rounds {
 		key := fmt.Sprint(i)
 		ctx, cancel := context.WithCancel(h.ctx)
-		_, _ = h.box.Do(ctx, h.claim(key), func(ctx context.Context) error {
+		_, _ = h.once(ctx, h.box, h.claim(key), func(ctx context.Context) error {
 			if err := h.write(key)(ctx); err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func contextCancelledAtCommit(h *test) {
 func contextCancelledInStatement(h *test) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	out, err := h.box.Do(ctx, h.claim("k"), func(ctx context.Context) error {
+	out, err := h.once(ctx, h.box, h.claim("k"), func(ctx context.Context) error {
 		if err := h.write("k")(ctx); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func contextCancelledWhileWaiting(h *test) {
 	first, release := h.hold(h.open(inbox.Config{}, 0), "k")
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	second := start(func() (inbox.Outcome, error) { return h.box.Do(ctx, h.claim("k"), h.never) })
+	second := start(func() (inbox.Outcome, error) { return h.once(ctx, h.box, h.claim("k"), h.never) })
 	h.waiting()
 	cancel()
 	r := h.wait(second)

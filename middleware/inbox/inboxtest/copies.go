@@ -123,9 +123,10 @@ func rollbackFreesTheKey(h *test) {
 }
 
 // hold starts a run in another process and returns once its handler is inside;
-// release lets the handler return err.
+// release lets the handler return err, in every run of it.
 func (h *test) hold(box *inbox.Inbox, key string) (done <-chan result, release func(err error)) {
-	inside, gate := make(chan struct{}), make(chan error, 1)
+	inside, gate := make(chan struct{}), make(chan struct{})
+	var result error
 	var once sync.Once
 	done = start(func() (inbox.Outcome, error) {
 		return h.do(box, h.claim(key), func(ctx context.Context) error {
@@ -134,8 +135,8 @@ func (h *test) hold(box *inbox.Inbox, key string) (done <-chan result, release f
 			}
 			once.Do(func() { close(inside) })
 			select {
-			case err := <-gate:
-				return err
+			case <-gate:
+				return result
 			case <-h.ctx.Done():
 				return h.ctx.Err()
 			}
@@ -146,7 +147,10 @@ func (h *test) hold(box *inbox.Inbox, key string) (done <-chan result, release f
 	case <-h.ctx.Done():
 		h.Fatal("the first copy did not get its claim")
 	}
-	return done, func(err error) { gate <- err }
+	return done, func(err error) {
+		result = err
+		close(gate)
+	}
 }
 
 // A copy that waits for the claim of another process runs when that one rolls
@@ -156,7 +160,7 @@ func waiterRunsAfterRollback(h *test) {
 	second := start(func() (inbox.Outcome, error) { return h.do(h.box, h.claim("k"), h.write("k")) })
 	h.waiting()
 	release(errors.New("no"))
-	if r := h.wait(first); r.out != inbox.Failed {
+	if r := h.wait(first); r.out != inbox.Failed && (r.out != inbox.Duplicate || !h.s.groups) { // run again alone, it may find the second one's claim
 		h.Errorf("first copy: %s, %v", r.out, r.err)
 	}
 	if r := h.wait(second); r.out != inbox.Processed || r.err != nil {
@@ -186,7 +190,7 @@ func waiterIsDuplicateAfterCommit(h *test) {
 func heldTooLongIsLater(h *test) {
 	short := h.open(inbox.Config{LockWait: 50 * time.Millisecond}, 0)
 	first, release := h.hold(h.open(inbox.Config{}, 0), "k")
-	out, err := short.Do(h.ctx, h.claim("k"), h.never)
+	out, err := h.once(h.ctx, short, h.claim("k"), h.never)
 	if out != inbox.Later || inbox.ClassOf(err) != inbox.ClassTransient || !errors.Is(err, inbox.ErrBusy) {
 		h.Errorf("second copy: %s, class %s, %v", out, inbox.ClassOf(err), err)
 	}

@@ -20,7 +20,7 @@ func outageElsewhere(h *test) {
 		net.ErrClosed,
 	} {
 		name := fmt.Sprint("elsewhere-", i)
-		out, err := h.box.Do(h.ctx, h.claim(name), func(ctx context.Context) error {
+		out, err := h.once(h.ctx, h.box, h.claim(name), func(ctx context.Context) error {
 			if err := h.write(name)(ctx); err != nil {
 				return err
 			}

@@ -219,7 +219,7 @@ func databaseUndoes(h *test) {
 // A statement ends at the deadline of its transaction, whatever context it was
 // given.
 func deadlineOfEveryStatement(h *test) {
-	box := h.open(inbox.Config{LockWait: 250 * time.Millisecond, Deadline: 500 * time.Millisecond}, 0)
+	box := h.open(inbox.Config{LockWait: time.Second, Deadline: 2 * time.Second}, 0)
 	start := time.Now()
 	out, err := h.do(box, h.claim("k"), func(ctx context.Context) error {
 		return h.db.Exec(context.WithoutCancel(ctx), h.s.c.Endless)

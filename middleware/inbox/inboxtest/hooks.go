@@ -11,7 +11,7 @@ import (
 // failed one.
 func hookThatPanics(h *test) {
 	box := h.open(inbox.Config{Hooks: inbox.Hooks{Done: func(context.Context, inbox.Event) { panic("metrics") }}}, 0)
-	out, err := box.Do(h.ctx, h.claim("k"), h.write("k"))
+	out, err := h.once(h.ctx, box, h.claim("k"), h.write("k"))
 	if out != inbox.Processed || err != nil {
 		h.Errorf("%s, %v", out, err)
 	}
@@ -28,7 +28,7 @@ func claimInsideThroughAnother(h *test) {
 	var inner error
 	cause := errors.New("outer fails")
 	h.wantErr(inbox.ClassPlain, cause, h.claim("outer"), func(ctx context.Context) error {
-		_, err := other.Do(ctx, h.claim("other"), func(ctx context.Context) error {
+		_, err := h.once(ctx, other, h.claim("other"), func(ctx context.Context) error {
 			_, inner = h.box.Do(ctx, h.claim("inner"), h.write("inner"))
 			return nil
 		})

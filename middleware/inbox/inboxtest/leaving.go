@@ -21,7 +21,7 @@ func panics(h *test) {
 					h.Errorf("recovered %v", v)
 				}
 			}()
-			_, _ = box.Do(h.ctx, h.claim("k"), func(ctx context.Context) error {
+			_, _ = h.once(h.ctx, box, h.claim("k"), func(ctx context.Context) error {
 				if err := h.write("k")(ctx); err != nil {
 					return err
 				}
@@ -42,7 +42,7 @@ func goexit(h *test) {
 	box := h.open(inbox.Config{}, 2)
 	for range times {
 		r := h.wait(start(func() (inbox.Outcome, error) {
-			out, err := box.Do(h.ctx, h.claim("k"), func(ctx context.Context) error {
+			out, err := h.once(h.ctx, box, h.claim("k"), func(ctx context.Context) error {
 				if err := h.write("k")(ctx); err != nil {
 					return err
 				}

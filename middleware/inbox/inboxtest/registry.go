@@ -82,6 +82,6 @@ func registrationAtOnce(h *test) {
 // A message of a consumer that was not registered is held, not processed: its
 // horizon would be unknown.
 func unregisteredConsumer(h *test) {
-	out, err := h.box.Do(h.ctx, inbox.Claim{Consumer: h.consumer + "-nobody", Key: "k"}, h.never)
+	out, err := h.once(h.ctx, h.box, inbox.Claim{Consumer: h.consumer + "-nobody", Key: "k"}, h.never)
 	h.checkErr(out, err, inbox.ClassConfig, inbox.ErrNotRegistered)
 }

@@ -33,6 +33,12 @@ type Config struct {
 	Undoes []string
 	// Endless is a statement that runs for an hour. Defaults to "": none is known.
 	Endless string
+	// NoGroups leaves out the second run, through groups: for variants of a store
+	// that differ from another one elsewhere. Defaults to false.
+	NoGroups bool
+	// Unseen are statements that end the transaction and whose text the handle cannot
+	// judge. Defaults to none.
+	Unseen []string
 	// Refused are further statements that the handle must refuse, such as DDL on
 	// MySQL. Defaults to none.
 	Refused []string
@@ -71,89 +77,136 @@ type Database struct {
 // patience bounds every single test.
 const patience = time.Minute
 
-// Run runs the suite.
+// Run runs the suite, and then once more through groups: every Do in the middle of
+// three members that share a transaction, where what it does must not harm the
+// other two.
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	s := newSuite(t, c)
-	for _, p := range []struct {
-		name string
-		fn   func(*test)
-	}{
-		{"SameKeyTwice", sameKeyTwice},
-		{"FiftyCopiesAtOnce", fiftyCopiesAtOnce},
-		{"FiftyCopiesInOneProcess", fiftyCopiesInOneProcess},
-		{"FailingCopies", failingCopies},
-		{"RollbackFreesTheKey", rollbackFreesTheKey},
-		{"WaiterRunsAfterRollback", waiterRunsAfterRollback},
-		{"WaiterIsDuplicateAfterCommit", waiterIsDuplicateAfterCommit},
-		{"HeldTooLongIsLater", heldTooLongIsLater},
-		{"OtherKeysDoNotWait", otherKeysDoNotWait},
-		{"ConsumerScope", consumerScope},
+	s.run(t, c, ofKeeping) // some of them count the whole registry
+	s.run(t, c, ofRuns)
+	s.run(t, c, ofGroups)
+	if c.NoGroups {
+		return
+	}
+	t.Run("Groups", func(t *testing.T) {
+		s.inGroups(func() { s.run(t, c, ofRuns) })
+		if s.grouped.Load() == 0 {
+			t.Error("no two members ever shared a transaction")
+		}
+	})
+}
 
-		{"KeysAreBytes", keysAreBytes},
-		{"BlankKeys", blankKeys},
-		{"ConsumerNames", consumerNames},
+// inGroups runs fn with group commit on.
+func (s *suite) inGroups(fn func()) {
+	s.groups = true
+	defer func() { s.groups = false }()
+	fn()
+}
 
-		{"Fingerprints", fingerprints},
-		{"Unclaimed", unclaimed},
-		{"Already", already},
-		{"Observe", observe},
-		{"Lookup", lookup},
-		{"LookupOfMany", lookupOfMany},
+// property is one thing that every store must have.
+type property struct {
+	name string
+	fn   func(*test)
+}
 
-		{"Panic", panics},
-		{"Goexit", goexit},
-		{"ContextCancelledBefore", contextCancelledBefore},
-		{"ContextCancelledInHandler", contextCancelledInHandler},
-		{"ContextCancelledAtCommit", contextCancelledAtCommit},
-		{"ContextCancelledInStatement", contextCancelledInStatement},
-		{"ContextCancelledWhileWaiting", contextCancelledWhileWaiting},
-		{"DeadlineInHandler", deadlineInHandler},
+// ofRuns are the properties of Do, alone and through groups.
+var ofRuns = []property{
+	{"SameKeyTwice", sameKeyTwice},
+	{"FiftyCopiesAtOnce", fiftyCopiesAtOnce},
+	{"FiftyCopiesInOneProcess", fiftyCopiesInOneProcess},
+	{"FailingCopies", failingCopies},
+	{"RollbackFreesTheKey", rollbackFreesTheKey},
+	{"WaiterRunsAfterRollback", waiterRunsAfterRollback},
+	{"WaiterIsDuplicateAfterCommit", waiterIsDuplicateAfterCommit},
+	{"HeldTooLongIsLater", heldTooLongIsLater},
+	{"OtherKeysDoNotWait", otherKeysDoNotWait},
+	{"ConsumerScope", consumerScope},
 
-		{"Refusals", refusals},
-		{"SavepointsWork", savepointsWork},
-		{"SwallowedError", swallowedError},
-		{"SwallowedErrorUndone", swallowedErrorUndone},
-		{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
-		{"DatabaseUndoes", databaseUndoes},
-		{"DeadlineOfEveryStatement", deadlineOfEveryStatement},
-		{"LateUse", lateUse},
-		{"LateGoroutine", lateGoroutine},
-		{"OutsideOfAClaim", outsideOfAClaim},
-		{"ClaimInsideItsClaim", claimInsideItsClaim},
-		{"ClaimInsideThroughAnother", claimInsideThroughAnother},
-		{"HookThatPanics", hookThatPanics},
-		{"HandlerEndsTheTransaction", handlerEndsTheTransaction},
-		{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
-		{"RawTransactionWorks", rawTransactionWorks},
+	{"KeysAreBytes", keysAreBytes},
+	{"BlankKeys", blankKeys},
+	{"ConsumerNames", consumerNames},
 
-		{"OutageElsewhere", outageElsewhere},
-		{"PoolOfOne", poolOfOne},
-		{"Registration", registration},
-		{"UnregisteredConsumer", unregisteredConsumer},
-		{"RegistrationAtOnce", registrationAtOnce},
+	{"Fingerprints", fingerprints},
+	{"Unclaimed", unclaimed},
+	{"Already", already},
+	{"Observe", observe},
+	{"Lookup", lookup},
+	{"LookupOfMany", lookupOfMany},
 
-		{"RegistryIsRead", registryIsRead},
-		{"ClaimsOfAKey", claimsOfAKey},
-		{"Stats", stats},
-		{"Forgetting", forgetting},
-		{"Changes", changes},
-		{"ActsNewestFirst", actsNewestFirst},
-		{"Hold", hold},
-		{"Renaming", renaming},
-		{"RenamingOntoClaims", renamingOntoClaims},
-		{"PurgeDeletesWhatIsOld", purgeDeletesWhatIsOld},
-		{"PurgeMovesTheHorizonForwardOnly", purgeMovesTheHorizonForwardOnly},
-		{"PurgeKeepsWhatIsHeld", purgeKeepsWhatIsHeld},
-		{"PurgeSparesNewClaims", purgeSparesNewClaims},
-		{"LookupsDuringAPurge", lookupsDuringAPurge},
-		{"PurgersAtOnce", purgersAtOnce},
-		{"PurgeBesideHandlers", purgeBesideHandlers},
-		{"PurgeIsCancelled", purgeIsCancelled},
-		{"PurgeBounds", purgeBounds},
-	} {
-		if c.OneWriter && (p.name == "OtherKeysDoNotWait" || p.name == "PurgeBesideHandlers") || c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" ||
-			len(c.Undoes) == 0 && p.name == "DatabaseUndoes" || c.Endless == "" && p.name == "DeadlineOfEveryStatement" || c.cannotAge(p.name) {
+	{"Panic", panics},
+	{"Goexit", goexit},
+	{"ContextCancelledBefore", contextCancelledBefore},
+	{"ContextCancelledInHandler", contextCancelledInHandler},
+	{"ContextCancelledAtCommit", contextCancelledAtCommit},
+	{"ContextCancelledInStatement", contextCancelledInStatement},
+	{"ContextCancelledWhileWaiting", contextCancelledWhileWaiting},
+	{"DeadlineInHandler", deadlineInHandler},
+
+	{"Refusals", refusals},
+	{"SavepointsWork", savepointsWork},
+	{"SwallowedError", swallowedError},
+	{"SwallowedErrorUndone", swallowedErrorUndone},
+	{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
+	{"DatabaseUndoes", databaseUndoes},
+	{"DeadlineOfEveryStatement", deadlineOfEveryStatement},
+	{"LateUse", lateUse},
+	{"LateGoroutine", lateGoroutine},
+	{"OutsideOfAClaim", outsideOfAClaim},
+	{"ClaimInsideItsClaim", claimInsideItsClaim},
+	{"ClaimInsideThroughAnother", claimInsideThroughAnother},
+	{"HookThatPanics", hookThatPanics},
+	{"HandlerEndsTheTransaction", handlerEndsTheTransaction},
+	{"HandlerEndsTheRawTransaction", handlerEndsTheRawTransaction},
+	{"RawTransactionWorks", rawTransactionWorks},
+
+	{"OutageElsewhere", outageElsewhere},
+	{"PoolOfOne", poolOfOne},
+	{"Registration", registration},
+	{"UnregisteredConsumer", unregisteredConsumer},
+	{"RegistrationAtOnce", registrationAtOnce},
+}
+
+// ofGroups are those of members that share a transaction.
+var ofGroups = []property{
+	{"GroupIsOneTransaction", groupIsOneTransaction},
+	{"GroupWithAFailingMember", groupWithAFailingMember},
+	{"GroupWithACleanFailure", groupWithACleanFailure},
+	{"GroupWithALoner", groupWithALoner},
+	{"GroupWithDuplicates", groupWithDuplicates},
+	{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
+	{"GroupThatIsEnded", groupThatIsEnded},
+	{"GroupStorm", groupStorm},
+}
+
+// ofKeeping are those of what operators do.
+var ofKeeping = []property{
+	{"RegistryIsRead", registryIsRead},
+	{"ClaimsOfAKey", claimsOfAKey},
+	{"Stats", stats},
+	{"Forgetting", forgetting},
+	{"Changes", changes},
+	{"ActsNewestFirst", actsNewestFirst},
+	{"Hold", hold},
+	{"Renaming", renaming},
+	{"RenamingOntoClaims", renamingOntoClaims},
+	{"PurgeDeletesWhatIsOld", purgeDeletesWhatIsOld},
+	{"PurgeMovesTheHorizonForwardOnly", purgeMovesTheHorizonForwardOnly},
+	{"PurgeKeepsWhatIsHeld", purgeKeepsWhatIsHeld},
+	{"PurgeSparesNewClaims", purgeSparesNewClaims},
+	{"LookupsDuringAPurge", lookupsDuringAPurge},
+	{"PurgersAtOnce", purgersAtOnce},
+	{"PurgeBesideHandlers", purgeBesideHandlers},
+	{"PurgeIsCancelled", purgeIsCancelled},
+	{"PurgeBounds", purgeBounds},
+}
+
+func (s *suite) run(t *testing.T, c Config, properties []property) {
+	t.Helper()
+	for _, p := range properties {
+		if (c.OneWriter || s.groups) && p.name == "OtherKeysDoNotWait" || c.OneWriter && p.name == "PurgeBesideHandlers" ||
+			c.NoSQLTx && p.name == "HandlerEndsTheRawTransaction" || len(c.Undoes) == 0 && p.name == "DatabaseUndoes" ||
+			c.Endless == "" && p.name == "DeadlineOfEveryStatement" || c.cannotAge(p.name) {
 			continue // not this store's property
 		}
 		t.Run(p.name, func(t *testing.T) { p.fn(s.test(t)) })
@@ -165,6 +218,9 @@ type suite struct {
 	c  Config
 	db Database
 	n  atomic.Int64
+
+	groups  bool
+	grouped atomic.Int64 // members that were committed with others
 }
 
 func newSuite(t *testing.T, c Config) *suite {
@@ -187,6 +243,7 @@ type test struct {
 	id       int64
 	consumer string
 	box      *inbox.Inbox
+	mates    mates
 }
 
 func (s *suite) test(t *testing.T) *test {
@@ -204,6 +261,18 @@ func (h *test) open(c inbox.Config, maxConns int) *inbox.Inbox {
 	h.Helper()
 	if c.Service == "" {
 		c.Service = "inboxtest"
+	}
+	if h.s.groups {
+		c.Group = 1 << 60 // halved at every failure, it does not come down to one
+		done := c.Hooks.Done
+		c.Hooks.Done = func(ctx context.Context, e inbox.Event) {
+			if e.Group > 1 {
+				h.s.grouped.Add(1)
+			}
+			if done != nil {
+				done(ctx, e)
+			}
+		}
 	}
 	box := h.db.Open(h.T, c, maxConns)
 	h.register(box, h.consumer)
@@ -253,7 +322,7 @@ func (h *test) effects(name string, want int) {
 // as a whole.
 func (h *test) do(box *inbox.Inbox, c inbox.Claim, fn func(ctx context.Context) error) (inbox.Outcome, error) {
 	for {
-		out, err := box.Do(h.ctx, c, fn)
+		out, err := h.once(h.ctx, box, c, fn)
 		if out != inbox.Later && inbox.ClassOf(err) != inbox.ClassTransient || h.ctx.Err() != nil {
 			return out, err
 		}

@@ -47,12 +47,15 @@ var variants = []variant{
 func TestInbox(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			inboxtest.Run(t, inboxtest.Config{
 				Database: func(t *testing.T) inboxtest.Database {
 					dsn := testservices.NewMariaDBDatabase(t)
 					return v.database(t, dsn, dsn)
 				},
-				Refused: refused,
+				NoGroups: v.config.Isolation != sql.LevelDefault || v.own != v.plain, // the two ways to claim, each on a pool of either kind
+				Refused:  refused,
+				Unseen:   []string{"EXECUTE IMMEDIATE 'COMMIT'", "EXECUTE IMMEDIATE 'ROLLBACK'"},
 				Earlier: func(column string, seconds int) string {
 					return fmt.Sprintf("%s - INTERVAL %d SECOND", column, seconds)
 				},

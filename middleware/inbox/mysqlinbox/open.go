@@ -66,9 +66,8 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*inbox.Inbox, error) {
 // openStore as if the server were no MariaDB, where plain is true.
 func openStore(ctx context.Context, db *sql.DB, c Config, plain bool) (inbox.Store, error) {
 	t, err := c.table()
-	if _, ierr := c.isolation(); ierr != nil {
-		err = errors.Join(err, ierr)
-	}
+	_, ierr := c.isolation()
+	err = errors.Join(err, ierr, sqlstore.CheckGroup(c.Config, c.Begin != nil))
 	if err != nil {
 		return nil, inbox.ConfigError(opOpen, err)
 	}

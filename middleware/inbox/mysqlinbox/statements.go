@@ -3,6 +3,7 @@ package mysqlinbox
 import (
 	"encoding/hex"
 	"strconv"
+	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/sqlstore"
@@ -89,6 +90,15 @@ func (s *store) lookup(_ *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim) s
 		return "SELECT " + strconv.Itoa(n) + " AS n, " + text(c.Consumer) + " AS c, " + text(c.Key) + " AS k"
 	}) + ") v LEFT JOIN " + t.Claims + " p ON p.consumer_name = v.c AND p.message_key = v.k" +
 		" LEFT JOIN " + t.Consumers + " r ON r.name = v.c"
+}
+
+// lock takes the row of a registered consumer.
+func (s *store) lock(b *sqlstore.Binder, t sqlstore.Table, name string, wait time.Duration) string {
+	query := "SELECT 1 FROM " + t.Consumers + " WHERE name = " + b.Text(name) + " FOR UPDATE"
+	if s.mariaDB {
+		query = "SET STATEMENT innodb_lock_wait_timeout = " + strconv.Itoa(seconds(wait)) + " FOR " + query
+	}
+	return query
 }
 
 func split(b *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim, mark []byte) string {

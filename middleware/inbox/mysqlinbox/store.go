@@ -60,6 +60,10 @@ func (s *store) dialect() *sqlstore.Dialect {
 		Duplicate: func(err error) bool { return number(err) == duplicateEntry },
 		Keeping:   s.keeping(),
 
+		Renew:       hold,
+		Lock:        s.lock,
+		Micros:      s.micros,
+		NoSavepoint: func(err error) bool { return number(err) == noSuchSavepoint },
 		Prove:       prove,
 		OneResult:   true,
 		ReadTx:      !s.autocommit,

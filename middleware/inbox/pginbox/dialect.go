@@ -24,8 +24,13 @@ func dialect(d driverKind, durable bool) *sqlstore.Dialect {
 		Register: postgres.Register,
 		Keeping:  postgres.Keeping(),
 
-		Prove:  prove,
-		Status: txStatus,
+		Lock:   postgres.Lock,
+		Limit:  postgres.Limit,
+		Micros: postgres.Micros,
+
+		NoSavepoint: postgres.NoSavepoint,
+		Prove:       prove,
+		Status:      txStatus,
 
 		Class:       postgres.Class,
 		Busy:        func(err error) bool { return postgres.SQLState(err) == postgres.LockNotAvailable },

@@ -56,6 +56,7 @@ func Open(ctx context.Context, db *sql.DB, c Config) (*inbox.Inbox, error) {
 	default:
 		errs = append(errs, fmt.Errorf("Isolation is %s: use READ COMMITTED, REPEATABLE READ or SERIALIZABLE", c.Isolation))
 	}
+	errs = append(errs, sqlstore.CheckGroup(c.Config, c.Begin != nil))
 	if err := errors.Join(errs...); err != nil {
 		return nil, inbox.ConfigError(opOpen, err)
 	}

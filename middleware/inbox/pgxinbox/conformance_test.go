@@ -35,6 +35,7 @@ func TestInbox(t *testing.T) {
 
 func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 	t.Helper()
+	t.Parallel()
 	inboxtest.Run(t, inboxtest.Config{
 		Database: func(t *testing.T) inboxtest.Database {
 			url := testservices.NewPostgresDatabase(t)
@@ -43,6 +44,7 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 			return database(pool, url, mode, c)
 		},
 		FailedStatementDooms: true,
+		NoGroups:             mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeSimpleProtocol || c.Isolation == pgx.Serializable,
 		Earlier: func(column string, seconds int) string {
 			return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)
 		},

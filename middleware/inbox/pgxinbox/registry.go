@@ -13,21 +13,36 @@ import (
 )
 
 // Split implements inbox.Store.
-func (s *store) Split(ctx context.Context, cs []inbox.Claim) error {
-	if len(cs) == 0 {
+func (s *store) Split(ctx context.Context, split []inbox.Claim, drop []inbox.Record) error {
+	deletes, marks := sqlstore.SplitStatements(s.table, split, drop)
+	if len(split) == 0 && len(drop) == 0 {
 		return nil
 	}
-	if !s.table.Fingerprint {
-		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see pgxinbox.Schema", s.table.Claims)
-	}
-	b := postgres.Parameters()
-	mark := postgres.Split(b, s.table, cs, inbox.SplitMark())
-	err := s.write(ctx, func(batch *pgx.Batch) { batch.Queue(mark, b.Args...) }, func(br pgx.BatchResults) error {
-		_, err := br.Exec()
-		return err
+	n := 0
+	err := s.write(ctx, func(batch *pgx.Batch) {
+		if deletes {
+			b := postgres.Parameters()
+			batch.Queue(sqlstore.DeleteInserted(b, s.table, drop, postgres.Micros), b.Args...)
+			n++
+		}
+		if len(marks) > 0 {
+			b := postgres.Parameters()
+			batch.Queue(postgres.Split(b, s.table, marks, inbox.SplitMark()), b.Args...)
+			n++
+		}
+	}, func(br pgx.BatchResults) error {
+		for ; n > 0; n-- {
+			if _, err := br.Exec(); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return sqlstore.Because(ctx, fmt.Errorf("mark claim split: %w", err))
+	}
+	if len(split) > 0 && !s.table.Fingerprint {
+		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see pgxinbox.Schema", s.table.Claims)
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ type session struct {
 	refused  bool  // a statement was, and no ROLLBACK TO makes up for that
 	points   sqlstore.Points
 	unjudged bool   // some statement's text did not tell
+	sent     bool   // a statement was, or was refused
+	shared   bool   // another handler ran in this transaction before
 	open     closer // the last result that the handler was given
 	begun    int    // savepoints made by Begin
 

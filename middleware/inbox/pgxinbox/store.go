@@ -56,16 +56,9 @@ func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 	inKeyOrder := slices.SortedFunc(slices.Values(cs), func(a, b inbox.Claim) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Key, b.Key))
 	})
-	b := postgres.Parameters()
-	claim := postgres.Insert(b, s.table, inKeyOrder, o.LockWait, s.durable)
 	var rows []sqlstore.Inserted
-	tx, err := s.begin(ctx, s.isolation, func(batch *pgx.Batch) { batch.Queue(claim, b.Args...) }, func(br pgx.BatchResults) (err error) {
-		result, err := br.Query()
-		if err != nil {
-			return err
-		}
-		defer result.Close()
-		rows, err = sqlstore.ReadInserted(result)
+	tx, err := s.begin(ctx, s.isolation, func(batch *pgx.Batch) { s.queueClaim(batch, inKeyOrder, o) }, func(br pgx.BatchResults) (err error) {
+		rows, err = readClaim(br, o)
 		return err
 	})
 	if err != nil {

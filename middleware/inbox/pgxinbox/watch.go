@@ -11,6 +11,10 @@ import (
 // held.
 func (s *session) admit(query string) (sqlstore.Marks, error) {
 	v := s.store.grammar.Judge(query)
+	s.sent = true
+	if v.Refused == nil && s.shared {
+		v.Refused = s.points.Foreign(v.Marks)
+	}
 	switch {
 	case v.Refused != nil:
 		// A handler that goes on as if it had been undone must not be committed.

@@ -42,6 +42,9 @@ func dialect(q *queue) *sqlstore.Dialect {
 		Pin:           pin,
 		Autocommits:   true,
 		Hold:          "SAVEPOINT " + sqlstore.Savepoint,
+		Renew:         "SAVEPOINT " + sqlstore.Savepoint,
+		NoSavepoint:   func(err error) bool { return code(err) == codeError },
+		Micros:        func(column string) string { return fmt.Sprintf(atMicros, column) },
 		Prove:         prove,
 
 		Class:       class,

@@ -12,7 +12,16 @@ import (
 const (
 	LockNotAvailable    = "55P03"
 	InFailedTransaction = "25P02"
+
+	noActiveTransaction = "25P01"
+	unknownSavepoint    = "3B001"
 )
+
+// NoSavepoint is sqlstore.Dialect's.
+func NoSavepoint(err error) bool {
+	st := SQLState(err)
+	return st == noActiveTransaction || st == unknownSavepoint
+}
 
 // SQLState returns the SQLSTATE that the server sent; both drivers' errors have
 // the method. "" when the error is not the server's.

@@ -10,12 +10,12 @@ import (
 func Keeping() sqlstore.Keeping {
 	return sqlstore.Keeping{
 		// Not now(), which is the start of the transaction.
-		Now:    micros("clock_timestamp()"),
-		Micros: micros,
+		Now:    Micros("clock_timestamp()"),
+		Micros: Micros,
 		Time: func(micros string) string {
 			return "(timestamptz 'epoch' + (" + micros + ")::bigint * interval '1 microsecond')"
 		},
-		ProcessedAt: micros,
+		ProcessedAt: Micros,
 		Among:       among,
 
 		ForUpdate:    " FOR UPDATE",

@@ -25,28 +25,61 @@ const (
 // its row must be there before the first claim is inserted. The settings are
 // local: they end with the transaction.
 func Insert(b *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim, wait time.Duration, durable bool) string {
-	settings := "(SELECT set_config('lock_timeout', " + b.Text(strconv.FormatInt(max(1, wait.Milliseconds()), 10)) + ", true), " + mark
-	if durable {
-		settings += ", " + durably
-	}
-	settings += ") s"
+	settings := settings(b, wait, durable)
 	if len(cs) == 0 {
 		return "SELECT NULL::text, NULL::text, NULL::bigint FROM " + settings + " WHERE s.mark IS NULL"
 	}
+	return insertion(t, settings, "(VALUES "+sqlstore.Join(cs, ", ", func(n int, c inbox.Claim) string {
+		row := "(" + strconv.Itoa(n) + ", " + b.Text(c.Consumer) + "::varchar, " + b.Text(c.Key) + "::varchar"
+		if t.Fingerprint {
+			row += ", " + b.Bytes(c.Fingerprint) + "::bytea"
+		}
+		return row + ")"
+	})+") v(n, c, k"+fingerprintName(t)+")")
+}
+
+// InsertArrays is Insert for a driver that binds arrays: the text is the same for
+// every number of claims. The arrays of consumers, keys and, where the table has
+// them, fingerprints are the arguments behind those that b has then.
+func InsertArrays(b *sqlstore.Binder, t sqlstore.Table, wait time.Duration, durable bool) string {
+	settings := settings(b, wait, durable)
+	n := len(b.Args)
+	arrays := "$" + strconv.Itoa(n+1) + "::varchar[], $" + strconv.Itoa(n+2) + "::varchar[]"
+	if t.Fingerprint {
+		arrays += ", $" + strconv.Itoa(n+3) + "::bytea[]"
+	}
+	return insertion(t, settings, "unnest("+arrays+") WITH ORDINALITY v(c, k"+fingerprintName(t)+", n)")
+}
+
+func settings(b *sqlstore.Binder, wait time.Duration, durable bool) string {
+	settings := "(SELECT " + limit(b, wait) + ", " + mark
+	if durable {
+		settings += ", " + durably
+	}
+	return settings + ") s"
+}
+
+func insertion(t sqlstore.Table, settings, claims string) string {
 	columns, values := "consumer_name, message_key", "v.c, v.k"
 	if t.Fingerprint {
 		columns, values = columns+", fingerprint", values+", v.f"
 	}
-	return "INSERT INTO " + t.Claims + " (" + columns + ") SELECT " + values + " FROM " + settings + ", (VALUES " +
-		sqlstore.Join(cs, ", ", func(n int, c inbox.Claim) string {
-			row := "(" + strconv.Itoa(n) + ", " + b.Text(c.Consumer) + "::varchar, " + b.Text(c.Key) + "::varchar"
-			if t.Fingerprint {
-				row += ", " + b.Bytes(c.Fingerprint) + "::bytea"
-			}
-			return row + ")"
-		}) + ") v(n, c, k" + fingerprintName(t) + ") ORDER BY v.n" +
-		" ON CONFLICT (consumer_name, message_key) DO NOTHING" +
-		" RETURNING consumer_name, message_key, " + micros("processed_at")
+	return "INSERT INTO " + t.Claims + " (" + columns + ") SELECT " + values + " FROM " + settings + ", " + claims +
+		" ORDER BY v.n ON CONFLICT (consumer_name, message_key) DO NOTHING" +
+		" RETURNING consumer_name, message_key, " + Micros("processed_at")
+}
+
+// Lock is sqlstore.Dialect's. The number is that of the name in one of the
+// server's own hashes, with another seed than anybody else is likely to take.
+func Lock(b *sqlstore.Binder, _ sqlstore.Table, name string, wait time.Duration) string {
+	return "SELECT pg_advisory_xact_lock(hashtextextended(" + b.Text(name) + "::text, 7521983)) FROM (SELECT " + limit(b, wait) + " AS set) s WHERE s.set IS NOT NULL"
+}
+
+// Limit is sqlstore.Dialect's.
+func Limit(b *sqlstore.Binder, wait time.Duration) string { return "SELECT " + limit(b, wait) }
+
+func limit(b *sqlstore.Binder, wait time.Duration) string {
+	return "set_config('lock_timeout', " + b.Text(strconv.FormatInt(max(1, wait.Milliseconds()), 10)) + ", true)"
 }
 
 func fingerprintName(t sqlstore.Table) string {
@@ -56,7 +89,8 @@ func fingerprintName(t sqlstore.Table) string {
 	return ""
 }
 
-func micros(expr string) string { return "(extract(epoch FROM " + expr + ") * 1000000)::bigint" }
+// Micros is sqlstore.Dialect's.
+func Micros(expr string) string { return "(extract(epoch FROM " + expr + ") * 1000000)::bigint" }
 
 // Lookup is sqlstore.Dialect's.
 func Lookup(b *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim) string {
@@ -64,8 +98,8 @@ func Lookup(b *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim) string {
 	if t.Fingerprint {
 		fingerprint = "p.fingerprint"
 	}
-	return "SELECT v.n, (p.message_key IS NOT NULL)::int, " + fingerprint + ", " + micros("p.processed_at") + ", " +
-		micros("clock_timestamp() - p.processed_at") + ", " + micros("r.horizon") + " FROM (VALUES " +
+	return "SELECT v.n, (p.message_key IS NOT NULL)::int, " + fingerprint + ", " + Micros("p.processed_at") + ", " +
+		Micros("clock_timestamp() - p.processed_at") + ", " + Micros("r.horizon") + " FROM (VALUES " +
 		sqlstore.Join(cs, ", ", func(n int, c inbox.Claim) string {
 			return "(" + strconv.Itoa(n) + ", " + b.Text(c.Consumer) + "::varchar, " + b.Text(c.Key) + "::varchar)"
 		}) + ") v(n, c, k) LEFT JOIN " + t.Claims + " p ON p.consumer_name = v.c AND p.message_key = v.k" +

@@ -54,6 +54,19 @@ type Dialect struct {
 	Autocommits bool
 	// Hold is run after the claim for the sake of Prove. Defaults to "": nothing.
 	Hold string
+	// Renew sets anew what Prove used up. Defaults to "": nothing.
+	Renew string
+	// Lock makes a statement that locks a name until the transaction ends, and waits
+	// for it at most wait. Defaults to nil: there is one writer anyway.
+	Lock func(b *Binder, t Table, name string, wait time.Duration) string
+	// Limit makes a statement that bounds the lock waits of what follows in the
+	// transaction. Defaults to nil: the claim sets no limit that stays.
+	Limit func(b *Binder, wait time.Duration) string
+	// NoSavepoint tells the error of a ROLLBACK TO a savepoint that is gone with its
+	// transaction.
+	NoSavepoint func(err error) bool
+	// Micros reads a column of times in microseconds since 1970.
+	Micros func(column string) string
 	// Prove returns nil when the transaction that holds the claim is the open one,
 	// an error that wraps inbox.ErrEnded when it is not, and an *inbox.SwallowedError
 	// when it turns out to have failed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Savepoint is the name that the store keeps for itself.
+// Savepoint is the name that the store keeps for itself, with all that begin so.
 const Savepoint = "sekali"
 
 // Grammar is what must be known of a database's SQL to tell how the statements
@@ -63,7 +63,7 @@ func (v verdict) err() error {
 		return nil
 	}
 	if strings.Contains(v.refused, " "+strings.ToUpper(Savepoint)) {
-		return fmt.Errorf("%s refused: the savepoint %s is the inbox's own, use another name", v.refused, Savepoint)
+		return fmt.Errorf("%s refused: savepoints whose names begin with %s are the inbox's own, use another name", v.refused, Savepoint)
 	}
 	return fmt.Errorf("%s refused: the inbox ends the claim's transaction itself, when the handler returned; return an error to undo, use SAVEPOINT for a part", v.refused)
 }
@@ -121,8 +121,8 @@ func (g *Grammar) verdict(v *verdict, head []string) {
 	if name != "" {
 		v.marks = append(v.marks, mark{kind, name})
 	}
-	if strings.EqualFold(name, Savepoint) && v.refused == "" {
-		v.refused = head[0] + " " + strings.ToUpper(Savepoint)
+	if own := strings.ToUpper(Savepoint); strings.HasPrefix(strings.ToUpper(name), own) && v.refused == "" {
+		v.refused = head[0] + " " + own
 	}
 }
 

@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 		{all, "RELEASE sekali", verdict{refused: "RELEASE SEKALI"}},
 		{all, "RELEASE SAVEPOINT sekali", verdict{refused: "RELEASE SEKALI"}},
 		{all, "ROLLBACK TO sekali", verdict{refused: "ROLLBACK SEKALI", undoes: true}},
-		{all, "SAVEPOINT sekali2", verdict{}},
+		{all, "SAVEPOINT sekali2", verdict{refused: "SAVEPOINT SEKALI"}},
 
 		{pg, "ABORT", verdict{refused: "ABORT"}},
 		{pg, "PREPARE TRANSACTION 'x'", verdict{refused: "PREPARE TRANSACTION"}},

@@ -1,6 +1,9 @@
 package sqlstore
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Marks are the statements of one text that set, release or return to a
 // savepoint, in order.
@@ -67,6 +70,25 @@ func (p *Points) Done(ms Marks, doomed error) error {
 	}
 	return doomed
 }
+
+// foreign is the error of a text that releases or returns to a savepoint which is
+// not of these: in a group it may be another handler's.
+func (p *Points) foreign(ms Marks) error {
+	known := make(map[string]bool, len(p.set))
+	for _, s := range p.set {
+		known[s.name] = true
+	}
+	for _, m := range ms {
+		if m.kind != sets && !known[m.name] {
+			return fmt.Errorf("savepoint %s refused: this handler did not set it, and another one of its group may have", m.name)
+		}
+		known[m.name] = true
+	}
+	return nil
+}
+
+// Foreign is for handles on transactions that are not database/sql's.
+func (p *Points) Foreign(ms Marks) error { return p.foreign(ms) }
 
 func (p *Points) index(name string) int {
 	for i, s := range slices.Backward(p.set) {

@@ -5,27 +5,51 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
 // Split implements inbox.Store.
-func (s *Store) Split(ctx context.Context, cs []inbox.Claim) error {
-	if len(cs) == 0 {
+func (s *Store) Split(ctx context.Context, split []inbox.Claim, drop []inbox.Record) error {
+	deletes, marks := SplitStatements(s.o.Table, split, drop)
+	if len(split) == 0 && len(drop) == 0 {
 		return nil
 	}
-	if !s.o.Table.Fingerprint {
-		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see the Schema func of this store", s.o.Table.Claims)
-	}
 	err := s.write(ctx, func(tx *sql.Tx) error {
+		if deletes {
+			b := s.d.Bind()
+			if _, err := tx.ExecContext(ctx, DeleteInserted(b, s.o.Table, drop, s.d.Micros), b.Args...); err != nil {
+				return err
+			}
+		}
+		if len(marks) == 0 {
+			return nil
+		}
 		b := s.d.Bind()
-		_, err := tx.ExecContext(ctx, s.d.Split(b, s.o.Table, cs, inbox.SplitMark()), b.Args...)
+		_, err := tx.ExecContext(ctx, s.d.Split(b, s.o.Table, marks, inbox.SplitMark()), b.Args...)
 		return err
 	})
 	if err != nil {
 		return Because(ctx, fmt.Errorf("mark claim split: %w", err))
 	}
+	if len(split) > 0 && !s.o.Table.Fingerprint {
+		return inbox.Configf("mark claim split", "table %s has no fingerprint column to mark it in: add the column, see the Schema func of this store", s.o.Table.Claims)
+	}
 	return nil
+}
+
+// SplitStatements tells whether claims are to be deleted, and which are to be
+// marked, also of those that turn out not to be the ones to delete.
+func SplitStatements(t Table, split []inbox.Claim, drop []inbox.Record) (deletes bool, marks []inbox.Claim) {
+	if !t.Fingerprint {
+		return len(drop) > 0, nil
+	}
+	marks = slices.Clone(split)
+	for _, r := range drop {
+		marks = append(marks, r.Claim)
+	}
+	return len(drop) > 0, marks
 }
 
 // Register implements inbox.Store.

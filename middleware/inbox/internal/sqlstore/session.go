@@ -40,6 +40,8 @@ type session struct {
 	raw      bool // the raw transaction was handed out
 	prepared bool // a statement was; what it does is not seen
 	unjudged bool // some statement's text did not tell
+	sent     bool // a statement was, or was refused
+	shared   bool // another handler ran in this transaction before
 }
 
 // Context implements inbox.Session.
@@ -62,7 +64,12 @@ func (s *session) Context(ctx context.Context) (context.Context, func()) {
 func (s *session) admit(v verdict) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := v.err(); err != nil {
+	s.sent = true
+	err := v.err()
+	if err == nil && s.shared {
+		err = s.points.foreign(v.marks)
+	}
+	if err != nil {
 		// A handler that goes on as if it had been undone must not be committed.
 		s.refused = true
 		if s.doomed == nil {
@@ -130,7 +137,7 @@ func (s *session) fails(err error) bool {
 // Commit implements inbox.Session.
 func (s *session) Commit(ctx context.Context) error {
 	defer s.done()
-	if err := s.ready(ctx); err != nil {
+	if err := s.ready(ctx, true); err != nil {
 		_ = s.rollback()
 		switch judged, ended := s.judged(), errors.Is(err, inbox.ErrEnded); {
 		case !judged && !ended:
@@ -157,8 +164,10 @@ func (s *session) Commit(ctx context.Context) error {
 	return Because(s.ctx, fmt.Errorf("%w: %w", inbox.ErrUnknownCommit, err))
 }
 
-// ready tells whether the transaction may be committed.
-func (s *session) ready(ctx context.Context) error {
+// ready tells whether the transaction may be committed, as far as the handlers go
+// that were not checked before. The server is asked only where they could not be
+// judged, unless proof is wanted.
+func (s *session) ready(ctx context.Context, proof bool) error {
 	s.mu.Lock()
 	doomed := s.doomed
 	s.mu.Unlock()
@@ -176,8 +185,15 @@ func (s *session) ready(ctx context.Context) error {
 	case st == 'I':
 		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
 	}
-	if err := s.prove(ctx); err != nil {
-		return err
+	if proof || !s.judged() || s.wasPrepared() {
+		if err := s.prove(ctx); err != nil {
+			return err
+		}
+		if d := s.store.d; !proof && d.Renew != "" {
+			if _, err := s.tx.ExecContext(ctx, d.Renew); err != nil {
+				return s.because(err)
+			}
+		}
 	}
 	if doomed != nil {
 		return &inbox.SwallowedError{Err: doomed}
@@ -191,6 +207,12 @@ func (s *session) judged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.raw && !s.unjudged
+}
+
+func (s *session) wasPrepared() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.prepared
 }
 
 // strict: nothing that follows a transaction which the database gave up stays.

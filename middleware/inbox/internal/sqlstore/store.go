@@ -65,11 +65,12 @@ func (s *Store) MaxOpen() int {
 
 // Begin implements inbox.Store.
 func (s *Store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOptions) (inbox.Session, []inbox.Record, error) {
-	sess, err := s.open(ctx, o.LockWait)
+	o.Wait = cmp.Or(o.Wait, o.LockWait)
+	sess, err := s.open(ctx, o.Wait)
 	if err != nil {
 		return nil, nil, err
 	}
-	recs, err := s.claim(ctx, sess, cs, o.LockWait)
+	recs, err := s.claim(ctx, sess, cs, o)
 	if err != nil {
 		// A connection to a server that takes no writes any more would come back from
 		// the pool for ever; another one may lead to the new primary.
@@ -81,7 +82,7 @@ func (s *Store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 }
 
 // claim runs the claim statement and reads the rows that were there already.
-func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, wait time.Duration) ([]inbox.Record, error) {
+func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, o inbox.BeginOptions) ([]inbox.Record, error) {
 	inKeyOrder := slices.SortedFunc(slices.Values(cs), func(a, b inbox.Claim) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Key, b.Key))
 	})
@@ -92,10 +93,14 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, wait
 	cctx := ctx
 	if s.d.WaitByContext {
 		var cancel context.CancelFunc
-		cctx, cancel = context.WithTimeout(ctx, wait)
+		cctx, cancel = context.WithTimeout(ctx, o.Wait)
 		defer cancel()
 	}
-	rows, err := claim(cctx, sess.tx, s.o.Table, inKeyOrder, wait)
+	err := s.lock(ctx, sess.tx, o)
+	var rows []Inserted
+	if err == nil {
+		rows, err = claim(cctx, sess.tx, s.o.Table, inKeyOrder, o.LockWait)
+	}
 	if err != nil {
 		if s.d.Busy(err) || cctx.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", inbox.ErrBusy, err)
@@ -105,6 +110,12 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, wait
 	if s.d.Hold != "" {
 		if _, err := sess.tx.ExecContext(ctx, s.d.Hold); err != nil {
 			return nil, Because(ctx, fmt.Errorf("hold the claim's transaction: %w", err))
+		}
+	}
+	if s.d.Limit != nil && o.Wait != o.LockWait {
+		b := s.d.Bind()
+		if _, err := sess.tx.ExecContext(ctx, s.d.Limit(b, o.Wait), b.Args...); err != nil {
+			return nil, Because(ctx, fmt.Errorf("bound the lock waits: %w", err))
 		}
 	}
 	recs, err := Arrange(cs, rows, func(old []inbox.Claim) ([]inbox.Record, error) { return s.lookup(ctx, sess.tx, old) })
@@ -117,6 +128,22 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, wait
 		return nil, Because(ctx, err)
 	}
 	return recs, nil
+}
+
+// lock takes the lock of a group.
+func (s *Store) lock(ctx context.Context, tx *sql.Tx, o inbox.BeginOptions) error {
+	if o.Lock == "" || s.d.Lock == nil {
+		return nil
+	}
+	b := s.d.Bind()
+	rows, err := tx.QueryContext(ctx, s.d.Lock(b, s.o.Table, o.Lock, o.Wait), b.Args...)
+	if err != nil {
+		return fmt.Errorf("lock %q: %w", o.Lock, err)
+	}
+	for rows.Next() {
+		continue
+	}
+	return errors.Join(rows.Err(), rows.Close())
 }
 
 // insert is the claim in one statement.

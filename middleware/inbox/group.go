@@ -1,0 +1,202 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// groupBudget is how long a group goes on starting handlers; those that were not
+	// started wait for the next one.
+	groupBudget = 200 * time.Millisecond
+	// groupLockWait bounds the wait for the claims of a group: it would be everybody's.
+	groupLockWait = 100 * time.Millisecond
+	// lockedFor is how long after a deadlock the groups of a consumer take a lock
+	// before their claims.
+	lockedFor = time.Minute
+	// soloRuns are how many members run alone before a group is tried again.
+	soloRuns = 64
+)
+
+// errAlone is what Alone returns in a group.
+var errAlone = errors.New("the handler asked to run alone: return this error unchanged, the message is run again by itself")
+
+// lanes are the queues of members that wait to share a transaction: one for each
+// consumer, and for each tenant of it.
+type lanes struct {
+	mu sync.Mutex
+	m  map[laneKey]*lane
+}
+
+type laneKey struct{ consumer, tenant string }
+
+// lane gathers the members that come while a transaction runs into the next one.
+// There is no timer: who comes to an idle lane runs at once.
+type lane struct {
+	inbox *Inbox
+	key   laneKey
+
+	mu     sync.Mutex
+	queue  []*member // waiting, oldest first
+	busy   bool      // serve is at work
+	limit  int       // members of the next group
+	solo   int       // so many are to run alone before the next group
+	off    bool      // a handler ended the transaction: no groups any more
+	locked time.Time // until then groups take the lock
+}
+
+func (b *Inbox) lane(ctx context.Context, consumer string) *lane {
+	k := laneKey{consumer: consumer}
+	if b.config.Tenant != nil {
+		k.tenant = b.config.Tenant(ctx)
+	}
+	b.lanes.mu.Lock()
+	defer b.lanes.mu.Unlock()
+	l := b.lanes.m[k]
+	if l == nil {
+		if b.lanes.m == nil {
+			b.lanes.m = make(map[laneKey]*lane)
+		}
+		l = &lane{inbox: b, key: k, limit: b.config.Group}
+		b.lanes.m[k] = l
+	}
+	return l
+}
+
+// Waiting tells how many Do of a consumer wait in this process: for a copy that is
+// in flight, or for the transaction that they will share with others.
+func (b *Inbox) Waiting(consumer string) int {
+	n := b.flights.waiting(consumer)
+	b.lanes.mu.Lock()
+	defer b.lanes.mu.Unlock()
+	for k, l := range b.lanes.m {
+		if k.consumer == consumer {
+			l.mu.Lock()
+			n += len(l.queue)
+			l.mu.Unlock()
+		}
+	}
+	return n
+}
+
+// enter queues m, and has the lane served.
+func (l *lane) enter(m *member) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, m)
+	if !l.busy {
+		l.busy = true
+		go l.serve()
+	}
+}
+
+// withdraw takes m out of the queue; false when it was taken already.
+func (l *lane) withdraw(m *member) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, q := range l.queue {
+		if q == m {
+			l.queue = append(l.queue[:i], l.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// serve runs one transaction after the other until nobody waits.
+func (l *lane) serve() {
+	for {
+		ms, alone := l.take()
+		switch {
+		case len(ms) == 0:
+			return
+		case alone:
+			for _, m := range ms {
+				m.orders <- order{kind: orderAlone, detached: func() {}}
+			}
+		case len(ms) == 1:
+			over := make(chan struct{})
+			var once sync.Once
+			ms[0].orders <- order{kind: orderAlone, detached: func() { once.Do(func() { close(over) }) }}
+			<-over
+		default:
+			back := (&group{lane: l, inbox: l.inbox}).run(ms)
+			l.mu.Lock()
+			l.queue = append(back, l.queue...)
+			l.mu.Unlock()
+		}
+	}
+}
+
+// take returns the members of the next transaction, or those that shall run each
+// in one of its own.
+func (l *lane) take() (ms []*member, alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.queue), l.limit)
+	switch {
+	case len(l.queue) == 0:
+		l.queue, l.busy = nil, false
+		return nil, false
+	case l.off:
+		n, alone = len(l.queue), true
+	case l.solo > 0:
+		n, alone = min(len(l.queue), l.solo), true
+		l.solo -= n
+	}
+	ms = l.queue[:n:n]
+	l.queue = l.queue[n:]
+	return ms, alone
+}
+
+// shrink halves the next groups: one of their members failed, and all had to run
+// again.
+func (l *lane) shrink() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit /= 2; l.limit < 2 {
+		l.limit, l.solo = 2, soloRuns
+	}
+}
+
+// apart has the next members run alone: these handlers asked for it.
+func (l *lane) apart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.solo = soloRuns
+}
+
+func (l *lane) grow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit = min(2*l.limit, l.inbox.config.Group)
+}
+
+// deadlocked has the groups take the lock for a while.
+func (l *lane) deadlocked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.locked = time.Now().Add(lockedFor)
+}
+
+// lock names what a group locks before its claims; "" is nothing.
+func (l *lane) lock() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !time.Now().Before(l.locked):
+		return ""
+	case l.inbox.config.GroupLock != "":
+		return l.inbox.config.GroupLock
+	}
+	return l.key.consumer
+}
+
+// disband ends group commit for this consumer.
+func (l *lane) disband() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.off = true
+}
