@@ -53,9 +53,9 @@ func TestInbox(t *testing.T) {
 					dsn := testservices.NewMariaDBDatabase(t)
 					return v.database(t, dsn, dsn)
 				},
-				NoGroups: v.config.Isolation != sql.LevelDefault || v.own != v.plain, // the two ways to claim, each on a pool of either kind
-				Refused:  refused,
-				Unseen:   []string{"EXECUTE IMMEDIATE 'COMMIT'", "EXECUTE IMMEDIATE 'ROLLBACK'"},
+				Variant: v.config.Isolation != sql.LevelDefault || v.own != v.plain, // the two ways to claim, each on a pool of either kind
+				Refused: refused,
+				Unseen:  []string{"EXECUTE IMMEDIATE 'COMMIT'", "EXECUTE IMMEDIATE 'ROLLBACK'"},
 				Earlier: func(column string, seconds int) string {
 					return fmt.Sprintf("%s - INTERVAL %d SECOND", column, seconds)
 				},

@@ -44,7 +44,7 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 			return database(pool, url, mode, c)
 		},
 		FailedStatementDooms: true,
-		NoGroups:             mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeSimpleProtocol || c.Isolation == pgx.Serializable,
+		Variant:              mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeSimpleProtocol || c.Isolation == pgx.Serializable,
 		Earlier: func(column string, seconds int) string {
 			return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)
 		},
