@@ -108,21 +108,18 @@ func (l *lane) withdraw(m *member) bool {
 // serve runs one transaction after the other until nobody waits.
 func (l *lane) serve() {
 	for {
-		ms, alone := l.take()
+		ms, apart := l.take()
 		switch {
 		case len(ms) == 0:
 			return
-		case alone:
-			for _, m := range ms {
-				m.orders <- order{kind: orderAlone, detached: func() {}}
-			}
+		case apart:
+			alone(ms...)
 		case len(ms) == 1:
-			over := make(chan struct{})
-			var once sync.Once
-			ms[0].orders <- order{kind: orderAlone, detached: func() { once.Do(func() { close(over) }) }}
-			<-over
+			over, detached := context.WithCancel(context.Background())
+			ms[0].orders <- order{kind: orderAlone, detached: detached}
+			<-over.Done()
 		default:
-			back := (&group{lane: l, inbox: l.inbox}).run(ms)
+			back := l.runGroup(ms)
 			l.mu.Lock()
 			l.queue = append(back, l.queue...)
 			l.mu.Unlock()
@@ -132,7 +129,7 @@ func (l *lane) serve() {
 
 // take returns the members of the next transaction, or those that shall run each
 // in one of its own.
-func (l *lane) take() (ms []*member, alone bool) {
+func (l *lane) take() (ms []*member, apart bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := min(len(l.queue), l.limit)
@@ -141,14 +138,14 @@ func (l *lane) take() (ms []*member, alone bool) {
 		l.queue, l.busy = nil, false
 		return nil, false
 	case l.off:
-		n, alone = len(l.queue), true
+		n, apart = len(l.queue), true
 	case l.solo > 0:
-		n, alone = min(len(l.queue), l.solo), true
+		n, apart = min(len(l.queue), l.solo), true
 		l.solo -= n
 	}
 	ms = l.queue[:n:n]
 	l.queue = l.queue[n:]
-	return ms, alone
+	return ms, apart
 }
 
 // shrink halves the next groups: one of their members failed, and all had to run

@@ -44,6 +44,22 @@ type answer struct {
 	left    bool // it panicked or left its goroutine
 }
 
+// failed tells whether the member must not be committed.
+func (a answer) failed() bool { return a.left || a.err != nil || a.alone }
+
+// end tells a member its fate.
+func (m *member) end(out Outcome, err error) {
+	m.result, m.err = out, err
+	m.orders <- order{kind: orderEnd}
+}
+
+// alone has members run each in a transaction of its own; nobody waits for them.
+func alone(ms ...*member) {
+	for _, m := range ms {
+		m.orders <- order{kind: orderAlone, detached: func() {}}
+	}
+}
+
 // join waits for the member's turn and does what the lane says.
 func (b *Inbox) join(ctx context.Context, m *member) (Outcome, error) {
 	m.grouped = grouped{ctx: ctx, orders: make(chan order, 1), answer: make(chan answer, 1)}

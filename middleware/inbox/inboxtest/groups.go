@@ -253,13 +253,27 @@ func groupKeepsSavepointsApart(h *test) {
 	}
 }
 
-// A handler that ends the transaction where the handle cannot see it: what was
-// complete stays processed, what had not run runs, and the offender's claim is
-// split.
+// A handler that ends the transaction where the handle cannot see it, and returns an
+// error or not: what was complete stays processed, what had not run runs, and the
+// offender's claim is split.
 func groupThatIsEnded(h *test) {
-	for i, statement := range h.s.c.Unseen {
+	type ending struct {
+		send      func(ctx context.Context, statement string) error
+		statement string
+		err       error
+	}
+	var endings []ending
+	for _, err := range []error{nil, errors.New("no")} {
+		for _, s := range h.s.c.Unseen {
+			endings = append(endings, ending{h.db.Exec, s, err})
+		}
+		if h.db.Raw != nil { // where it is given in groups, too; elsewhere it asks for Alone
+			endings = append(endings, ending{h.db.Raw, "COMMIT", err}, ending{h.db.Raw, "ROLLBACK", err})
+		}
+	}
+	for i, e := range endings {
 		h.consumer += "x"
-		name := fmt.Sprintf("ended-%d-", i)
+		name, statement := fmt.Sprintf("ended-%d-", i), e.statement
 		g := h.gathering(inbox.Config{})
 		keys := names(6)
 		bad := keys[3]
@@ -268,7 +282,7 @@ func groupThatIsEnded(h *test) {
 				if err := h.write(name + key)(ctx); err != nil || key != bad {
 					return err
 				}
-				return h.db.Exec(ctx, statement)
+				return errors.Join(e.send(ctx, statement), e.err)
 			}
 		}) {
 			switch {

@@ -62,7 +62,6 @@ func (s *store) dialect() *sqlstore.Dialect {
 
 		Renew:       hold,
 		Lock:        s.lock,
-		Micros:      s.micros,
 		NoSavepoint: func(err error) bool { return number(err) == noSuchSavepoint },
 		Prove:       prove,
 		OneResult:   true,

@@ -24,9 +24,8 @@ func dialect(d driverKind, durable bool) *sqlstore.Dialect {
 		Register: postgres.Register,
 		Keeping:  postgres.Keeping(),
 
-		Lock:   postgres.Lock,
-		Limit:  postgres.Limit,
-		Micros: postgres.Micros,
+		Lock:  postgres.Lock,
+		Limit: postgres.Limit,
 
 		NoSavepoint: postgres.NoSavepoint,
 		Prove:       prove,

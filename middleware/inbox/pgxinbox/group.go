@@ -2,9 +2,7 @@ package pgxinbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/internal/postgres"
@@ -19,19 +17,10 @@ const memberPoint = sqlstore.Savepoint + "_member"
 func (s *session) Check(ctx context.Context) error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	if s.doomed == nil && s.clashed.Load() {
-		s.doomed = errInUse
+	if err := s.usable(); err != nil {
+		return err
 	}
-	switch {
-	case s.ctx.Err() != nil:
-		return context.Cause(s.ctx)
-	case s.tx.lost() && s.doomed == nil:
-		return fmt.Errorf("the connection was lost, the transaction is undone: %w", net.ErrClosed)
-	case s.tx.status() == statusIdle:
-		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
-	case s.doomed == nil && s.tx.status() == statusFailed:
-		return &inbox.SwallowedError{Err: errors.New("a statement failed and its error was not returned")}
-	case s.tx.status() == statusOpen && !s.judged():
+	if s.tx.status() == statusOpen && !s.judged() {
 		if err := s.prove(ctx); err != nil {
 			return err
 		}

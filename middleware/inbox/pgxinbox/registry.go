@@ -14,30 +14,20 @@ import (
 
 // Split implements inbox.Store.
 func (s *store) Split(ctx context.Context, split []inbox.Claim, drop []inbox.Record) error {
-	deletes, marks := sqlstore.SplitStatements(s.table, split, drop)
 	if len(split) == 0 && len(drop) == 0 {
 		return nil
 	}
-	n := 0
+	// Sent and read at once; Close tells the first error.
 	err := s.write(ctx, func(batch *pgx.Batch) {
-		if deletes {
+		if len(drop) > 0 {
 			b := postgres.Parameters()
 			batch.Queue(sqlstore.DeleteInserted(b, s.table, drop, postgres.Micros), b.Args...)
-			n++
 		}
-		if len(marks) > 0 {
+		if marks := sqlstore.Marked(s.table, split, drop); len(marks) > 0 {
 			b := postgres.Parameters()
 			batch.Queue(postgres.Split(b, s.table, marks, inbox.SplitMark()), b.Args...)
-			n++
 		}
-	}, func(br pgx.BatchResults) error {
-		for ; n > 0; n-- {
-			if _, err := br.Exec(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}, func(pgx.BatchResults) error { return nil })
 	if err != nil {
 		return sqlstore.Because(ctx, fmt.Errorf("mark claim split: %w", err))
 	}

@@ -80,9 +80,6 @@ func (s *session) Context(ctx context.Context) (context.Context, func()) {
 // Commit implements inbox.Session.
 func (s *session) Commit(ctx context.Context) error {
 	s.turn <- struct{}{}
-	if s.doomed == nil && s.clashed.Load() {
-		s.doomed = errInUse
-	}
 	err := s.commit(ctx)
 	untold := err != nil && !s.judged() && !errors.Is(err, inbox.ErrEnded) && !errors.Is(err, inbox.ErrUnknownCommit)
 	s.end()
@@ -96,6 +93,24 @@ func (s *session) Commit(ctx context.Context) error {
 }
 
 func (s *session) commit(ctx context.Context) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	switch {
+	case s.doomed != nil && s.tx.status() == statusOpen && !s.judged():
+		return errors.Join(s.prove(ctx), &inbox.SwallowedError{Err: s.doomed})
+	case s.doomed != nil:
+		return &inbox.SwallowedError{Err: s.doomed}
+	}
+	return s.proveAndCommit(ctx)
+}
+
+// usable tells what the connection shows of itself: whether the transaction is
+// open and no failure was passed over that the handle did not see.
+func (s *session) usable() error {
+	if s.doomed == nil && s.clashed.Load() {
+		s.doomed = errInUse
+	}
 	switch {
 	case s.ctx.Err() != nil:
 		return context.Cause(s.ctx)
@@ -105,12 +120,8 @@ func (s *session) commit(ctx context.Context) error {
 		return fmt.Errorf("%w (the connection is in no transaction)", inbox.ErrEnded)
 	case s.doomed == nil && s.tx.status() == statusFailed:
 		return &inbox.SwallowedError{Err: errors.New("a statement failed and its error was not returned")}
-	case s.doomed != nil && s.tx.status() == statusOpen && !s.judged():
-		return errors.Join(s.prove(ctx), &inbox.SwallowedError{Err: s.doomed})
-	case s.doomed != nil:
-		return &inbox.SwallowedError{Err: s.doomed}
 	}
-	return s.proveAndCommit(ctx)
+	return nil
 }
 
 // judged: every statement was seen, and its text told that it left the

@@ -44,7 +44,6 @@ func dialect(q *queue) *sqlstore.Dialect {
 		Hold:          "SAVEPOINT " + sqlstore.Savepoint,
 		Renew:         "SAVEPOINT " + sqlstore.Savepoint,
 		NoSavepoint:   func(err error) bool { return code(err) == codeError },
-		Micros:        func(column string) string { return fmt.Sprintf(atMicros, column) },
 		Prove:         prove,
 
 		Class:       class,

@@ -44,9 +44,7 @@ func (k *Keeper) Forget(ctx context.Context, c inbox.Claim, a inbox.Act) (ok boo
 		if err != nil {
 			return err
 		}
-		n, err := k.exec(ctx, tx, func(b *Binder) string {
-			return "DELETE FROM " + k.t.Claims + " WHERE consumer_name = " + b.Text(c.Consumer) + " AND message_key = " + b.Text(c.Key)
-		})
+		n, err := k.exec(ctx, tx, func(b *Binder) string { return Delete(b, k.t, []inbox.Claim{c}) })
 		if err != nil || n == 0 {
 			return err
 		}

@@ -65,8 +65,6 @@ type Dialect struct {
 	// NoSavepoint tells the error of a ROLLBACK TO a savepoint that is gone with its
 	// transaction.
 	NoSavepoint func(err error) bool
-	// Micros reads a column of times in microseconds since 1970.
-	Micros func(column string) string
 	// Prove returns nil when the transaction that holds the claim is the open one,
 	// an error that wraps inbox.ErrEnded when it is not, and an *inbox.SwallowedError
 	// when it turns out to have failed.

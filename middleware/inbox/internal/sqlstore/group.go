@@ -69,16 +69,11 @@ func (s *session) RollbackTo(ctx context.Context) error {
 
 // Undo implements inbox.Session.
 func (s *session) Undo(ctx context.Context, cs ...inbox.Claim) error {
-	b := s.store.d.Bind()
-	res, err := s.tx.ExecContext(ctx, Delete(b, s.store.o.Table, cs), b.Args...)
-	if err != nil {
-		return s.because(err)
-	}
-	n, err := res.RowsAffected()
+	n, err := s.store.exec(ctx, s.tx, func(b *Binder) string { return Delete(b, s.store.o.Table, cs) })
 	if err == nil && n != int64(len(cs)) {
 		err = fmt.Errorf("take back %d claims: %d were there", len(cs), n)
 	}
-	return err
+	return Because(s.ctx, err)
 }
 
 func (s *session) because(err error) error { return Because(s.ctx, err) }

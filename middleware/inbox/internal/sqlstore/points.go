@@ -71,9 +71,9 @@ func (p *Points) Done(ms Marks, doomed error) error {
 	return doomed
 }
 
-// foreign is the error of a text that releases or returns to a savepoint which is
+// Foreign is the error of a text that releases or returns to a savepoint which is
 // not of these: in a group it may be another handler's.
-func (p *Points) foreign(ms Marks) error {
+func (p *Points) Foreign(ms Marks) error {
 	known := make(map[string]bool, len(p.set))
 	for _, s := range p.set {
 		known[s.name] = true
@@ -86,9 +86,6 @@ func (p *Points) foreign(ms Marks) error {
 	}
 	return nil
 }
-
-// Foreign is for handles on transactions that are not database/sql's.
-func (p *Points) Foreign(ms Marks) error { return p.foreign(ms) }
 
 func (p *Points) index(name string) int {
 	for i, s := range slices.Backward(p.set) {

@@ -12,22 +12,20 @@ import (
 
 // Split implements inbox.Store.
 func (s *Store) Split(ctx context.Context, split []inbox.Claim, drop []inbox.Record) error {
-	deletes, marks := SplitStatements(s.o.Table, split, drop)
 	if len(split) == 0 && len(drop) == 0 {
 		return nil
 	}
 	err := s.write(ctx, func(tx *sql.Tx) error {
-		if deletes {
-			b := s.d.Bind()
-			if _, err := tx.ExecContext(ctx, DeleteInserted(b, s.o.Table, drop, s.d.Micros), b.Args...); err != nil {
+		if len(drop) > 0 {
+			if _, err := s.exec(ctx, tx, func(b *Binder) string { return DeleteInserted(b, s.o.Table, drop, s.d.Keeping.ProcessedAt) }); err != nil {
 				return err
 			}
 		}
+		marks := Marked(s.o.Table, split, drop)
 		if len(marks) == 0 {
 			return nil
 		}
-		b := s.d.Bind()
-		_, err := tx.ExecContext(ctx, s.d.Split(b, s.o.Table, marks, inbox.SplitMark()), b.Args...)
+		_, err := s.exec(ctx, tx, func(b *Binder) string { return s.d.Split(b, s.o.Table, marks, inbox.SplitMark()) })
 		return err
 	})
 	if err != nil {
@@ -39,17 +37,17 @@ func (s *Store) Split(ctx context.Context, split []inbox.Claim, drop []inbox.Rec
 	return nil
 }
 
-// SplitStatements tells whether claims are to be deleted, and which are to be
-// marked, also of those that turn out not to be the ones to delete.
-func SplitStatements(t Table, split []inbox.Claim, drop []inbox.Record) (deletes bool, marks []inbox.Claim) {
+// Marked are the claims that Split marks, as far as the table can bear marks: those
+// to drop, too, where they turn out not to be the insertion that was meant.
+func Marked(t Table, split []inbox.Claim, drop []inbox.Record) []inbox.Claim {
 	if !t.Fingerprint {
-		return len(drop) > 0, nil
+		return nil
 	}
-	marks = slices.Clone(split)
+	marks := slices.Clone(split)
 	for _, r := range drop {
 		marks = append(marks, r.Claim)
 	}
-	return len(drop) > 0, marks
+	return marks
 }
 
 // Register implements inbox.Store.

@@ -67,7 +67,7 @@ func (s *session) admit(v verdict) error {
 	s.sent = true
 	err := v.err()
 	if err == nil && s.shared {
-		err = s.points.foreign(v.marks)
+		err = s.points.Foreign(v.marks)
 	}
 	if err != nil {
 		// A handler that goes on as if it had been undone must not be committed.

@@ -164,7 +164,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t Table, cs []inbox.Clai
 // Because puts the reason of an ended context before what a driver makes of it:
 // some give a plain "query cancelled", or a broken connection.
 func Because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
