@@ -35,7 +35,8 @@ time: what is deleted is deleted, the next call goes on.`,
 		if o.Keep <= 0 {
 			return usagef("--keep is missing: how old a claim must be to go, as in --keep 720h")
 		}
-		if _, err := a.note(why); err != nil {
+		var err error
+		if o.Note, err = a.note(why); err != nil {
 			return err
 		}
 		in, consumer, err := a.registered(c.Context(), args[0])

@@ -153,6 +153,7 @@ func TestPurgeDeletesWhatIsOldEnough(t *testing.T) {
 		}
 		s.call("inbox", "purge", "stock", "--keep", "24h", "--why", "monthly").
 			wants(exitDone, "Deleted: 0 claims of stock", "no table of letters")
+		s.call("inbox", "audit").wants(exitDone, "purge", "ada", "monthly") // as --why promises
 	})
 }
 
