@@ -125,14 +125,24 @@ func (l *Letters) actOn(ctx context.Context, a act, batch []*row, n Note) (chang
 			changed++
 		}
 		if len(ids) > 0 {
-			s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(a.to)).add(", identity = ", keepContent, ", changed_at = ", l.d.now, " WHERE id IN ")
-			if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+			if err := l.close(ctx, q, a.to, ids, ""); err != nil {
 				return err
 			}
 		}
 		return l.log(ctx, q, events...)
 	})
 	return changed, err
+}
+
+// close sets rows to a state in which they no longer wait; run is whose doing it
+// is, "" leaves that as it is.
+func (l *Letters) close(ctx context.Context, q querier, to State, ids []int64, run string) error {
+	s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(to))
+	if run != "" {
+		s.add(", run_id = ").addArg(run)
+	}
+	s.add(", identity = ", keepContent, ", changed_at = ", l.d.now, " WHERE id IN ")
+	return s.add(list(s, ids)).exec(ctx, q)
 }
 
 // keepContent is the identity of a letter that no longer waits: that of a letter
@@ -142,8 +152,13 @@ const keepContent = "CASE WHEN message_key = '' THEN identity ELSE NULL END"
 // reopen lets one letter wait; if another one of its claim waits already, it is
 // merged into that.
 func (l *Letters) reopen(ctx context.Context, q querier, r *row) (merged int64, err error) {
-	id := identity(r.Queue, r.Consumer, r.Key, r.Fingerprint)
-	s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(Waiting)).add(", spared = redrives, changed_at = ", l.d.now)
+	return l.letWait(ctx, q, r, identity(r.Queue, r.Consumer, r.Key, r.Fingerprint), "spared = redrives")
+}
+
+// letWait sets a row to waiting, with what else is set, under its identity, if it
+// has one; if another one of its claim waits already, it is merged into that.
+func (l *Letters) letWait(ctx context.Context, q querier, r *row, id, set string) (merged int64, err error) {
+	s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(Waiting)).add(", ", set, ", changed_at = ", l.d.now)
 	if id != "" {
 		waiting, err := l.lockWaiting(ctx, q, id)
 		if err != nil {
@@ -154,15 +169,12 @@ func (l *Letters) reopen(ctx context.Context, q querier, r *row) (merged int64, 
 		}
 		s.add(", identity = ").addArg(id)
 	}
-	err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
-	return 0, err
+	return 0, s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
 }
 
 func (l *Letters) mergeInto(ctx context.Context, q querier, id, into int64) error {
-	s := l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(Resolved)).add(", identity = NULL, merged_into = ").addArg(into).
-		add(", changed_at = ", l.d.now, " WHERE id = ").addArg(id)
-	err := s.exec(ctx, q)
-	return err
+	return l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(Resolved)).add(", identity = NULL, merged_into = ").addArg(into).
+		add(", changed_at = ", l.d.now, " WHERE id = ").addArg(id).exec(ctx, q)
 }
 
 // lock reads rows again, locked.

@@ -156,9 +156,7 @@ func (r *runner) settle(ctx context.Context, q querier, items []*item, now map[i
 		if len(ids[step]) == 0 {
 			continue
 		}
-		s := r.l.d.stmt("UPDATE sekali_dead_letters SET state = ").addArg(string(state)).add(", run_id = ").addArg(r.run.ID).
-			add(", identity = ", keepContent, ", changed_at = ", r.l.d.now, " WHERE id IN ")
-		if err := s.add(list(s, ids[step])).exec(ctx, q); err != nil {
+		if err := r.l.close(ctx, q, state, ids[step], r.run.ID); err != nil {
 			return err
 		}
 	}
@@ -325,20 +323,11 @@ func (r *runner) failedOnes(ctx context.Context, items []*item, errs map[*item]e
 
 // unsend lets a letter wait again.
 func (l *Letters) unsend(ctx context.Context, q querier, r *row) (merged int64, err error) {
-	id := identity(r.Queue, r.Consumer, r.Key, r.Fingerprint)
-	s := l.d.stmt("UPDATE sekali_dead_letters SET state = 'waiting', sent_key = ").addArg("").add(", once = 0, changed_at = ", l.d.now)
-	if id != "" && r.CopyOf == 0 {
-		waiting, err := l.lockWaiting(ctx, q, id)
-		if err != nil {
-			return 0, err
-		}
-		if waiting != 0 && waiting != r.ID {
-			return waiting, l.mergeInto(ctx, q, r.ID, waiting)
-		}
-		s.add(", identity = ").addArg(id)
+	id := ""
+	if r.CopyOf == 0 {
+		id = identity(r.Queue, r.Consumer, r.Key, r.Fingerprint)
 	}
-	err = s.add(" WHERE id = ").addArg(r.ID).exec(ctx, q)
-	return 0, err
+	return l.letWait(ctx, q, r, id, "sent_key = '', once = 0")
 }
 
 // checkEvery bounds how often the letters that came back are looked at.

@@ -170,8 +170,7 @@ func (l *Letters) resolveSent(ctx context.Context, run string, rows []*row) erro
 		if len(ids) == 0 {
 			return nil
 		}
-		s := l.d.stmt("UPDATE sekali_dead_letters SET state = 'resolved', identity = ", keepContent, ", changed_at = ", l.d.now, " WHERE id IN ")
-		if err := s.add(list(s, ids)).exec(ctx, q); err != nil {
+		if err := l.close(ctx, q, Resolved, ids, ""); err != nil {
 			return err
 		}
 		return l.log(ctx, q, events...)

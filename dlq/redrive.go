@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -63,11 +64,11 @@ const (
 
 func (c RedriveConfig) withDefaults() (RedriveConfig, error) {
 	var errs []error
-	orDefault(&c.Rate, defaultRate)
-	orDefault(&c.Cap, defaultCap)
-	orDefault(&c.Batch, defaultBatch)
-	orDefault(&c.PublishTimeout, defaultTimeout)
-	orDefault(&c.Lease, defaultLease)
+	c.Rate = cmp.Or(c.Rate, defaultRate)
+	c.Cap = cmp.Or(c.Cap, defaultCap)
+	c.Batch = cmp.Or(c.Batch, defaultBatch)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, defaultTimeout)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
 	if c.Cap < 0 || c.Batch < 0 || c.Batch > maxBatch {
 		errs = append(errs, fmt.Errorf("Cap is %d, Batch %d: must not be negative, nor Batch over %d", c.Cap, c.Batch, maxBatch))
 	}
@@ -87,13 +88,6 @@ func (c RedriveConfig) withDefaults() (RedriveConfig, error) {
 	}
 	errs = append(errs, c.Filter.check())
 	return c, errors.Join(errs...)
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Redrive puts letters back to the queues they died in, each one confirmed, and

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -35,9 +36,9 @@ type RetainConfig struct {
 const retention = 30 * 24 * time.Hour
 
 func (c RetainConfig) withDefaults() (RetainConfig, error) {
-	orDefault(&c.Claims, retention)
-	orDefault(&c.Letters, retention)
-	orDefault(&c.Every, time.Hour)
+	c.Claims = cmp.Or(c.Claims, retention)
+	c.Letters = cmp.Or(c.Letters, retention)
+	c.Every = cmp.Or(c.Every, time.Hour)
 	if c.Claims < 0 || c.Letters < 0 || c.Every < 0 {
 		return c, fmt.Errorf("Claims is %s, Letters %s, Every %s: must not be negative", c.Claims, c.Letters, c.Every)
 	}
