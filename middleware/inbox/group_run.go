@@ -160,7 +160,7 @@ func (p *pass) handlers(ms []*member) {
 			m.ran = true
 			p.held, p.done = append(p.held, m), append(p.done, a)
 		case errors.Is(check, ErrEnded):
-			p.drop()
+			_ = p.drop() // what it says is known
 			p.ended(m, ms[i+1:], check)
 			goOn = false
 		case check != nil && !errors.As(check, &swallowed) && p.tctx.Err() == nil:
@@ -187,7 +187,7 @@ func (p *pass) failed(m *member, a answer, check error, point bool, later []*mem
 		err := p.sess.RollbackTo(p.tctx)
 		switch {
 		case errors.Is(err, ErrEnded):
-			p.drop()
+			_ = p.drop() // what it says is known
 			p.ended(m, later, err)
 			return false
 		case err != nil:
