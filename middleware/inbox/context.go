@@ -22,6 +22,7 @@ type (
 	consumerKey struct{}
 	attemptKey  struct{}
 	claimedKey  struct{}
+	setKey      struct{}
 )
 
 // scope is what Do puts into the context of a handler.
@@ -33,6 +34,9 @@ type scope struct {
 	grouped    bool        // the transaction is shared
 	wantsAlone atomic.Bool // the handler asked for one of its own
 	detached   func()      // nobody needs to wait for this one; nil without group commit
+
+	gather func(g *gathered) (given bool, err error) // nil where there is no group
+	given  given
 }
 
 func scopeOf(ctx context.Context) *scope {
@@ -69,7 +73,7 @@ func SQLTx(ctx context.Context) (*sql.Tx, error) {
 }
 
 func noTx(ctx context.Context) error {
-	if _, ok := Current(ctx); ok {
+	if scopeOf(ctx) != nil {
 		return errOtherHandle
 	}
 	return ErrNoTx
@@ -95,10 +99,11 @@ func Alone(ctx context.Context) error {
 
 // Current returns the claim that the handler of this context runs inside, with
 // its key in stored form. Ids of produced messages and keys of outside effects
-// derive from it, so that they are the same for every copy of the message.
+// derive from it, so that they are the same for every copy of the message. The
+// context of a Set has none: ask that of each message.
 func Current(ctx context.Context) (Claim, bool) {
 	s := scopeOf(ctx)
-	if s == nil {
+	if s == nil || ctx.Value(setKey{}) == s {
 		return Claim{}, false
 	}
 	return s.claim, true

@@ -244,6 +244,7 @@ func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member, s *scop
 	hctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, s))
+	s.given.kill = kill
 	defer kill()
 	if m.rec.New && b.config.Already != nil {
 		already, err = b.config.Already(hctx, m.claim)

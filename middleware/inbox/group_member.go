@@ -12,10 +12,11 @@ type grouped struct {
 	orders chan order      // capacity 1
 	answer chan answer     // capacity 1
 
-	ran    bool // its handler returned nil in a transaction that was undone
-	result Outcome
-	err    error
-	size   int // of the group that committed it
+	solitary bool // the set that it was in failed: it gets a call to itself
+	ran      bool // its handler returned nil in a transaction that was undone
+	result   Outcome
+	err      error
+	size     int // of the group that committed it
 }
 
 type orderKind uint8
@@ -42,6 +43,8 @@ type answer struct {
 	already bool
 	alone   bool // it asked to run alone
 	left    bool // it panicked or left its goroutine
+
+	gathered *gathered // not yet: it waits for the call of a set
 }
 
 // failed tells whether the member must not be committed.
@@ -97,7 +100,9 @@ func (b *Inbox) obey(m *member, o order) {
 		}
 	}()
 	Claimed(m.ctx)
-	s := &scope{inbox: b, claim: m.claim, outer: scopeOf(m.ctx), grouped: true}
+	s := &scope{inbox: b, claim: m.claim, outer: scopeOf(m.ctx), grouped: true, given: given{end: make(chan struct{})}}
+	s.gather = func(g *gathered) (bool, error) { return m.gather(s, o.sess, g) }
+	defer s.given.close()
 	already, err := b.call(m.ctx, o.tctx, o.sess, m, s)
 	a = answer{err: err, already: already, alone: s.wantsAlone.Load() || errors.Is(err, errAlone)}
 }

@@ -38,12 +38,12 @@ type pass struct {
 	sess   Session
 	second bool
 
-	held  []*member // whose handlers returned nil
-	done  []answer  // of held
-	unrun []*member // whose handlers were not started
-	apart []*member // to run alone once the transaction is over
-	left  []*member // panicked or left; they wait for the end of the transaction
-	over  bool      // nothing more to be decided by commit
+	held     []*member   // whose handlers returned nil
+	done     []answer    // of held
+	unrun    []*member   // whose handlers were not started
+	gathered []*gathered // items that wait for the call of their set
+	apart    []*member   // to run alone once the transaction is over
+	left     []*member   // panicked or left; they wait for the end of the transaction
 
 	asked int       // members that asked to run alone
 	rest  []*member // to run once more; none of them was committed
@@ -61,8 +61,9 @@ func (l *lane) pass(ms []*member, second bool) *pass {
 	defer cancel()
 	p := &pass{lane: l, inbox: b, tctx: tctx, second: second}
 	if runners, ok := p.begin(ms); ok {
-		p.handlers(runners)
-		p.commit()
+		if p.handlers(runners) && p.sets() {
+			p.commit()
+		}
 	}
 	return p
 }
@@ -129,8 +130,8 @@ func (p *pass) again(ms []*member) {
 	p.rest = append(p.rest, ms...)
 }
 
-// handlers runs them one after the other, until one spoils the transaction.
-func (p *pass) handlers(ms []*member) {
+// handlers runs them one after the other; false when one spoiled the transaction.
+func (p *pass) handlers(ms []*member) bool {
 	start := time.Now()
 	for i, m := range ms {
 		if m.ctx.Err() != nil || i > 0 && time.Since(start) > groupBudget {
@@ -141,11 +142,15 @@ func (p *pass) handlers(ms []*member) {
 		if point {
 			if err := p.sess.Savepoint(p.tctx); err != nil {
 				p.lost(err, nil, answer{}, ms[i:])
-				return
+				return false
 			}
 		}
 		m.orders <- order{kind: orderRun, tctx: p.tctx, sess: p.sess}
 		a := <-m.answer
+		if a.gathered != nil {
+			p.gathered = append(p.gathered, a.gathered)
+			continue
+		}
 		if a.alone {
 			p.asked++
 		}
@@ -161,18 +166,19 @@ func (p *pass) handlers(ms []*member) {
 			p.held, p.done = append(p.held, m), append(p.done, a)
 		case errors.Is(check, ErrEnded):
 			_ = p.drop() // what it says is known
-			p.ended(m, ms[i+1:], check)
+			p.ended([]*member{m}, ms[i+1:], check)
 			goOn = false
 		case check != nil && !errors.As(check, &swallowed) && p.tctx.Err() == nil:
-			p.lost(check, m, a, ms[i+1:])
+			p.lost(check, []*member{m}, a, ms[i+1:])
 			goOn = false
 		default:
 			goOn = p.failed(m, a, check, point, ms[i+1:])
 		}
 		if !goOn {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // failed deals with a member that must not be committed; true when the others may
@@ -188,10 +194,10 @@ func (p *pass) failed(m *member, a answer, check error, point bool, later []*mem
 		switch {
 		case errors.Is(err, ErrEnded):
 			_ = p.drop() // what it says is known
-			p.ended(m, later, err)
+			p.ended([]*member{m}, later, err)
 			return false
 		case err != nil:
-			p.lost(err, m, a, later)
+			p.lost(err, []*member{m}, a, later)
 			return false
 		}
 	default:
@@ -200,7 +206,7 @@ func (p *pass) failed(m *member, a answer, check error, point bool, later []*mem
 	}
 	if m.rec.New {
 		if err := p.sess.Undo(p.tctx, m.claim); err != nil {
-			p.lost(err, m, a, later)
+			p.lost(err, []*member{m}, a, later)
 			return false
 		}
 	}
@@ -226,19 +232,14 @@ func (p *pass) put(m *member, a answer) {
 	p.apart = append(p.apart, m)
 }
 
-// commit ends the transaction, unless it is over.
+// commit ends the transaction.
 func (p *pass) commit() {
-	switch {
-	case p.over:
-		return
-	case len(p.held) == 0:
+	if len(p.held) == 0 {
 		if !p.undo(nil, answer{}, nil) {
 			return
 		}
-	default:
-		if !p.commitHeld() {
-			return
-		}
+	} else if !p.commitHeld() {
+		return
 	}
 	for _, m := range p.unrun {
 		if m.ctx.Err() != nil {

@@ -16,7 +16,9 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 	if err != nil && p.inbox.Class(err) == ClassTransient {
 		p.lane.deadlocked()
 	}
-	if !p.undo(m, a, later) {
+	later = slices.Concat(p.letGo(p.gathered), later)
+	p.gathered = nil
+	if !p.undo([]*member{m}, a, later) {
 		return
 	}
 	if p.tctx.Err() != nil && !a.left {
@@ -30,19 +32,21 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 }
 
 // lost: the transaction cannot be used any more, through nobody's fault that is
-// known. by is the member that ran last, if its fate is open, and later those that
-// did not run.
-func (p *pass) lost(err error, by *member, a answer, later []*member) {
+// known. by are those that ran last, one or a set's, if their fate is open, and
+// later those that did not run.
+func (p *pass) lost(err error, by []*member, a answer, later []*member) {
+	later = slices.Concat(p.letGo(p.gathered), later)
+	p.gathered = nil
 	if !p.undo(by, a, later) {
 		return
 	}
 	ms := slices.Concat(p.held, p.unrun, later)
-	switch {
-	case by == nil:
-	case a.failed():
-		p.put(by, a)
-	default:
-		ms = append(ms, by)
+	if a.failed() {
+		for _, m := range by {
+			p.put(m, a)
+		}
+	} else {
+		ms = append(ms, by...)
 	}
 	switch class := p.inbox.Class(err); {
 	case p.tctx.Err() != nil: // one of them took all the time; it runs alone already
@@ -61,22 +65,22 @@ func (p *pass) lost(err error, by *member, a answer, later []*member) {
 }
 
 // undo rolls back, once. false when a handler turns out to have ended the
-// transaction, or may have: then everybody is told already. by is the member that
-// ran last, or nil, and later those that did not run.
-func (p *pass) undo(by *member, a answer, later []*member) bool {
+// transaction, or may have: then everybody is told already. by are those that ran
+// last, one or a set's, and later those that did not run.
+func (p *pass) undo(by []*member, a answer, later []*member) bool {
 	switch err := p.drop(); {
 	case errors.Is(err, ErrEnded):
 		p.ended(by, later, err)
 		return false
 	case errors.Is(err, ErrDoubt):
-		switch {
-		case by != nil && a.left:
-			p.left = append(p.left, by)
-			p.owe(by)
-		case by != nil:
-			later = slices.Concat([]*member{by}, later)
+		if a.left {
+			for _, m := range by {
+				p.left = append(p.left, m)
+				p.owe(m)
+			}
+			by = nil
 		}
-		p.doubt(later, err)
+		p.doubt(slices.Concat(by, later), err)
 		return false
 	}
 	return true
@@ -85,7 +89,6 @@ func (p *pass) undo(by *member, a answer, later []*member) bool {
 // drop rolls back and gives the connection back: the session must not be used any
 // more.
 func (p *pass) drop() error {
-	p.over = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tctx), rollbackTimeout)
 	defer cancel()
 	return p.sess.Rollback(ctx)
@@ -119,19 +122,20 @@ func unknown(m *member, err error) error {
 	return &Error{Op: "commit", Claim: m.claim, Class: ClassUnknown, Claimed: true, Err: fmt.Errorf("another handler of the group: %w: the claim decides: %w", err, ErrUnknownCommit)}
 }
 
-// ended: a handler ended the transaction, by; nil when it is not known who. What
-// was committed then is complete for those who had returned before, half done for
+// ended: a handler ended the transaction, by, or a set's func, whose members by
+// are; none when it is not known who. What was committed then is complete for those who had returned before, half done for
 // the offender, and nothing for those who had not run: their claims are taken
 // back. The session is gone.
-func (p *pass) ended(by *member, later []*member, cause error) {
+func (p *pass) ended(by, later []*member, cause error) {
 	b := p.inbox
-	p.over = true
+	later = slices.Concat(p.letGo(p.gathered), later)
+	p.gathered = nil
 	p.lane.disband()
 	b.config.Logger.Error("a handler ended the transaction of its group: group commit is off for this consumer until the next start",
 		"consumer", p.lane.key.consumer, "err", cause)
 	split, fine := p.held, []*member(nil)
-	if by != nil {
-		split, fine = []*member{by}, p.held
+	if len(by) > 0 {
+		split, fine = by, p.held
 	}
 	waiting := slices.Concat(p.unrun, later)
 	b.sortOut(split, false)

@@ -50,7 +50,12 @@ func (g *gathering) run(keys []string, fn func(key string) func(ctx context.Cont
 	<-inside
 	done := make(map[string]<-chan result, len(keys))
 	for i, key := range keys {
-		done[key] = start(func() (inbox.Outcome, error) {
+		done[key] = start(func() (out inbox.Outcome, err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					out, err = inbox.Failed, fmt.Errorf("panic: %v", v)
+				}
+			}()
 			return g.box.Do(g.ctx, g.claim(key), fn(key))
 		})
 		g.queued(g.box, g.consumer, i+1, nil)
@@ -307,6 +312,11 @@ func groupThatIsEnded(h *test) {
 // that was said to be processed took effect once, and every other one left
 // nothing.
 func groupStorm(h *test) {
+	h.storms(func(handler func(ctx context.Context) error) func(ctx context.Context) error { return handler })
+}
+
+// storms runs handlers, each wrapped.
+func (h *test) storms(wrap func(handler func(ctx context.Context) error) func(ctx context.Context) error) {
 	const messages, copies = 150, 2
 	boxes := []*inbox.Inbox{h.gathering(inbox.Config{}).box, h.gathering(inbox.Config{}).box}
 	var wg sync.WaitGroup
@@ -319,7 +329,7 @@ func groupStorm(h *test) {
 			for h.ctx.Err() == nil {
 				r := <-start(func() (inbox.Outcome, error) {
 					defer func() { _ = recover() }()
-					return boxes[i%len(boxes)].Do(h.ctx, h.claim(key), h.storm(key, n, rnd.IntN(8)))
+					return boxes[i%len(boxes)].Do(h.ctx, h.claim(key), wrap(h.storm(key, n, rnd.IntN(8))))
 				})
 				switch {
 				case r.out == inbox.Processed, r.out == inbox.Duplicate:

@@ -179,6 +179,15 @@ var ofGroups = []property{
 	{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
 	{"GroupThatIsEnded", groupThatIsEnded},
 	{"GroupStorm", groupStorm},
+	{"SetIsOneCall", setIsOneCall},
+	{"SetWithAFailingMember", setWithAFailingMember},
+	{"SetThatIsEnded", setThatIsEnded},
+	{"SetBesideOthers", setBesideOthers},
+	{"SetWithALoner", setWithALoner},
+	{"SetsHandlerFailsAfterwards", setsHandlerFailsAfterwards},
+	{"SetsHandleIsOver", setsHandleIsOver},
+	{"SetOfOne", setOfOne},
+	{"SetStorm", setStorm},
 }
 
 // ofKeeping are those of what operators do.

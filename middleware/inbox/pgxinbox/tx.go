@@ -63,7 +63,9 @@ var closedTx = func() pgx.Tx {
 
 // kill makes the handle useless and closes what was left open on it.
 func (g *guard) kill() {
-	g.dead.Store(true)
+	if g.dead.Swap(true) {
+		return
+	}
 	g.s.turn <- struct{}{} // waits for a call under way
 	defer g.leave()
 	if g.s.open != nil {
