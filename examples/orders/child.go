@@ -37,6 +37,7 @@ type settings struct {
 	Release  string `json:"release"` // of a service
 	Messages int    `json:"messages"`
 	Poison   int    `json:"poison"`
+	Group    int    `json:"group"`
 	Verbose  bool   `json:"verbose"`
 }
 

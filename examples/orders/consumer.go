@@ -16,7 +16,7 @@ import (
 )
 
 // concurrency is how many orders one process handles at once, each on a
-// connection of the pool.
+// connection of the pool, unless they share transactions (-group).
 const concurrency = 8
 
 // flawed is a release of the stock service that gives gifts up, see -poison; ""
@@ -49,16 +49,19 @@ func serve(ctx context.Context, service string, s settings, w *watch) error {
 	defer db.Close()
 	db.SetMaxOpenConns(concurrency)
 	db.SetMaxIdleConns(concurrency) // or the pool reconnects all the time
-	box, err := pginbox.Open(ctx, db, pginbox.Config{Config: inbox.Config{Service: service, Hooks: w.hooks(), Logger: w.log}})
+	box, err := pginbox.Open(ctx, db, pginbox.Config{Config: inbox.Config{Service: service, Group: s.Group, Hooks: w.hooks(), Logger: w.log}})
 	if err != nil {
 		return err
 	}
-	svc, err := router.New(s.Broker, box, router.Config{
-		Topics:      rabbit.PubSub(service), // a queue of its own for each service
-		Topology:    &rabbit.Topology{},     // declare what is missing
-		Concurrency: concurrency,
-		Logger:      w.log,
-	})
+	c := router.Config{
+		Topics:   rabbit.PubSub(service), // a queue of its own for each service
+		Topology: &rabbit.Topology{},     // declare what is missing
+		Logger:   w.log,
+	}
+	if s.Group <= 1 {
+		c.Concurrency = concurrency
+	}
+	svc, err := router.New(s.Broker, box, c)
 	if err != nil {
 		return err
 	}

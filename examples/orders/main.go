@@ -14,6 +14,9 @@
 // dead letters. At the end they are collected, the service is mended, and they are
 // redriven (letters.go).
 //
+// With -group the services have group commit: orders that wait share a transaction,
+// and a kill takes all of them.
+//
 // With -adopt the services begin with a hand-written table of handled events and
 // are switched to the inbox one process after the other, while orders flow,
 // processes are killed and orders of every phase are sent again (byhand.go,
@@ -47,6 +50,7 @@ func parent() int {
 	flag.IntVar(&o.messages, "messages", 1000, "how many orders to sell")
 	flag.IntVar(&o.kills, "kill", 5, "how many times to kill a consumer while it works")
 	flag.IntVar(&o.poison, "poison", 0, "how many orders fail for good, until the service is mended and their letters are redriven")
+	flag.IntVar(&o.group, "group", 0, "how many orders of a process may share a transaction; 0 is none")
 	flag.BoolVar(&o.restartBroker, "restart-broker", false, "restart RabbitMQ once, through scripts/services")
 	flag.BoolVar(&o.restartDB, "restart-db", false, "restart PostgreSQL once, through scripts/services")
 	flag.BoolVar(&o.adopt, "adopt", false, "begin with a hand-written table of handled events, and switch to the inbox under load")
@@ -82,7 +86,7 @@ func parent() int {
 // options of a run.
 type options struct {
 	messages, kills, processes int
-	poison                     int
+	poison, group              int
 	restartBroker, restartDB   bool
 	adopt                      bool
 	driver                     string
@@ -120,6 +124,12 @@ func (o options) check(args []string) error {
 	}
 	if o.poison < 0 || o.messages < o.poison*ordersAPoison {
 		errs = append(errs, fmt.Errorf("-poison is %d: must not be negative, nor over one in %d of -messages", o.poison, ordersAPoison))
+	}
+	if o.group < 0 {
+		errs = append(errs, fmt.Errorf("-group is %d: must not be negative", o.group))
+	}
+	if o.adopt && o.group > 0 {
+		errs = append(errs, errors.New("-adopt goes without -group: switch first, group afterwards"))
 	}
 	if o.adopt && o.poison > 0 {
 		errs = append(errs, errors.New("-adopt goes without -poison: the hand-written services know no letters"))

@@ -35,6 +35,23 @@ func TestEveryOrderTakesEffectOnceAlthoughProcessesAreKilled(t *testing.T) {
 	}
 }
 
+// The same when orders share transactions, which a kill takes all at once.
+func TestGroupsTakeEffectOnceAlthoughProcessesAreKilled(t *testing.T) {
+	testservices.Postgres(t)
+	testservices.RabbitMQ(t)
+	for driver := range driverNames {
+		t.Run(driver, func(t *testing.T) {
+			r, err := sell(t.Context(), options{messages: 1000, kills: 5, poison: 10, group: 64, processes: 2, driver: driver, timeout: 100 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.holds() || r.Kills != 5 || r.Claims != 2000 || r.Grouped == 0 {
+				t.Errorf("an invariant is broken: %+v", r)
+			}
+		})
+	}
+}
+
 // Orders that failed for good are letters, whatever was killed meanwhile, and after
 // the fix each of them takes effect once.
 func TestOrdersThatFailedAreRedrivenAfterTheFix(t *testing.T) {
@@ -107,6 +124,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"too much poison":     func(o *options) { o.poison = 21 },
 		"negative poison":     func(o *options) { o.poison = -1 },
 		"adopt and poison":    func(o *options) { o.messages, o.adopt, o.poison = 1000, true, 1 },
+		"negative group":      func(o *options) { o.group = -1 },
+		"adopt and group":     func(o *options) { o.messages, o.adopt, o.group = 1000, true, 64 },
 		"adopt and restart":   func(o *options) { o.messages, o.adopt, o.restartDB = 1000, true, true },
 	} {
 		o := good

@@ -17,6 +17,8 @@ type report struct {
 	Duplicates    int      `json:"duplicates"`
 	Claims        int      `json:"claims"`
 	Poison        int      `json:"poison"`
+	Group         int      `json:"group"`
+	Grouped       int      `json:"grouped"`      // processed in a transaction with others
 	DeadLetters   int      `json:"dead_letters"` // all that there were, one a consumer and order
 	Redriven      int      `json:"redriven"`     // of them sent back to their queues
 	Left          int      `json:"left"`         // dead letters at the end
@@ -61,6 +63,9 @@ func (r *report) judge(books []book, kills int) {
 	if r.Poison > 0 && (r.DeadLetters != r.Poison || r.Redriven != r.Poison) {
 		r.problemf("%d dead letters and %d redriven for %d orders that failed", r.DeadLetters, r.Redriven, r.Poison)
 	}
+	if r.Group > 1 && r.Grouped == 0 {
+		r.problemf("no order shared a transaction")
+	}
 	if r.Adoption != nil {
 		r.Problems = append(r.Problems, r.Adoption.problems()...)
 	}
@@ -87,6 +92,9 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	line("published", r.Published, told)
 	line("deliveries", r.Deliveries, told)
 	line("processed", r.Processed, told+"; a process that was killed right after a commit did not")
+	if r.Group > 1 {
+		line("in groups", r.Grouped, told+"; processed in a transaction with others")
+	}
 	line("duplicates", r.Duplicates, told)
 	line("kills", r.Kills, exact+"consumers that died of SIGKILL while they worked")
 	if r.ProducerKills > 0 {

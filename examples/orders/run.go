@@ -71,7 +71,7 @@ func sell(ctx context.Context, o options) (r report, err error) {
 	defer s.bar.hide()
 	defer s.killAll()
 
-	s.report = report{Driver: o.driver, Orders: o.messages, Poison: o.poison, Restarts: []string{}, Problems: []string{}}
+	s.report = report{Driver: o.driver, Orders: o.messages, Poison: o.poison, Group: o.group, Restarts: []string{}, Problems: []string{}}
 	if o.adopt {
 		s.report.Adoption = &adoption{}
 	}
@@ -162,7 +162,7 @@ func (r *run) startProducer() (err error) {
 func (r *run) settings(c *process) settings {
 	return settings{
 		Role: c.role, Release: c.release, Driver: r.place.driver, Database: r.place.database, Broker: r.place.broker, Topic: r.place.topic,
-		From: r.sent, Messages: r.messages, Poison: r.poison, Verbose: r.verbose,
+		From: r.sent, Messages: r.messages, Poison: r.poison, Group: r.group, Verbose: r.verbose,
 	}
 }
 
@@ -237,6 +237,9 @@ func (r *run) take(n news) error {
 	case inbox.Processed.String():
 		n.from.worked = true
 		r.report.Processed++
+		if rest != "" && rest != "1" {
+			r.report.Grouped++
+		}
 	case inbox.Duplicate.String():
 		n.from.worked = true
 		r.report.Duplicates++

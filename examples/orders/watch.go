@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -21,7 +22,8 @@ type watch struct {
 	out io.Writer
 }
 
-// The lines. A processed or duplicate outcome is told after its commit, so that
+// The lines; an outcome is one, too, and processed has the number of those that
+// shared the transaction behind it. A processed or duplicate outcome is told after its commit, so that
 // a kill in between hides it; the books do not depend on that.
 const (
 	lineReady     = "ready"     // the consumer consumes
@@ -42,7 +44,13 @@ func (w *watch) tell(line string) {
 }
 
 func (w *watch) hooks() inbox.Hooks {
-	return inbox.Hooks{Done: func(_ context.Context, e inbox.Event) { w.tell(e.Outcome.String()) }}
+	return inbox.Hooks{Done: func(_ context.Context, e inbox.Event) {
+		if e.Outcome == inbox.Processed {
+			w.tell(fmt.Sprintf("%s %d", e.Outcome, e.Group))
+			return
+		}
+		w.tell(e.Outcome.String())
+	}}
 }
 
 // router counts deliveries around everything else.
