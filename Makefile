@@ -7,6 +7,8 @@ MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
 
 # Further arguments of go test, as in: make test TESTFLAGS='-run Duplicate -v'
 TESTFLAGS ?=
+# Arguments of the benchmark, as in: make bench BENCHFLAGS='-sections all'
+BENCHFLAGS ?=
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # The folders of all modules: the published one and those that only tests and stories need.
 MODULES := $(shell go list -m -f '{{.Dir}}' 2>/dev/null)
@@ -37,7 +39,11 @@ fmt-check:
 	[ -z "$$files" ] || { echo "not formatted, run make fmt:" $$files; exit 1; }
 
 .PHONY: bench
-bench: ## Run the benchmarks against real servers
+bench: ## Measure Sekali beside its peers on servers of its own; BENCHFLAGS='-h' lists the choices
+	scripts/services run --instance bench postgres rabbitmq -- go run ./internal/bench $(BENCHFLAGS)
+
+.PHONY: bench-go
+bench-go: ## Run the packages' own Go benchmarks against real servers
 	scripts/services run -- go test -run '^$$' -bench . -benchmem -p 1 $(TESTFLAGS) ./...
 
 .PHONY: services-up
