@@ -9,10 +9,14 @@ import (
 
 	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/internal/settle"
+	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
 // carryOut does what was decided; true means that the message is to be acked.
 func (d *delivery) carryOut(v settle.Verdict) bool {
+	if v.Action == inbox.Ack {
+		return true // before anything is made for the rest
+	}
 	ctx, c := d.msg.Context(), d.stack.config
 	claim := d.last.claim
 	return v.CarryOut(ctx, d.waiting, claim, d.origin(), settle.Exits{

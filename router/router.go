@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/sekali-mq/sekali/middleware"
@@ -90,7 +89,7 @@ func (c Config) withDefaults(b *inbox.Inbox) (Config, error) {
 		c.Stack.Logger = c.Logger
 	}
 	if c.Connection.Logger == nil {
-		c.Connection.Logger = watermill.NewSlogLogger(c.Logger)
+		c.Connection.Logger = newLogger(c.Logger)
 	}
 	return c, errors.Join(errs...)
 }

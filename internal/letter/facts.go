@@ -84,11 +84,16 @@ func Before(headers map[string]string) (f Facts) {
 		return f
 	}
 	f.Attempts, f.Waits = count(headers[HeaderAttempt]), count(headers[HeaderWaits])
-	f.FirstFailure, _ = time.Parse(time.RFC3339Nano, headers[HeaderFirstFailure])
+	if first := headers[HeaderFirstFailure]; first != "" {
+		f.FirstFailure, _ = time.Parse(time.RFC3339Nano, first)
+	}
 	return f
 }
 
 func count(text string) int {
+	if text == "" {
+		return 0 // most messages; Atoi would make an error
+	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0

@@ -37,7 +37,7 @@ var errHeldTooLong = errors.New("held for as long as a delivery may be kept")
 
 // enter waits until the gate is open, or until the caller has become the leader
 // and its backoff step is over. The leader must call open or step down.
-func (g *gate) enter(ctx context.Context, patience <-chan time.Time) (leader bool, err error) {
+func (g *gate) enter(ctx context.Context, p *patience) (leader bool, err error) {
 	for {
 		g.mu.Lock()
 		opened := g.opened
@@ -50,7 +50,7 @@ func (g *gate) enter(ctx context.Context, patience <-chan time.Time) (leader boo
 			continue
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
-		case <-patience:
+		case <-p.over():
 			return false, errHeldTooLong
 		case g.lead <- struct{}{}:
 		}

@@ -23,15 +23,9 @@ type Once struct {
 
 // Do runs fn once. It fills claim as it goes: what is known is there even when
 // fn panics. The context of fn keeps the engine's deadline but does not end with
-// ctx: subscribers cancel it at a shutdown, and a handler that is running then
-// shall finish and commit.
+// ctx: subscribers end it at a shutdown, and a handler that is running then shall
+// finish and commit.
 func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Context) error) (inbox.Outcome, error) {
-	detached := func(ctx context.Context) error {
-		deadline, _ := ctx.Deadline()
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-		defer cancel()
-		return fn(ctx)
-	}
 	*claim = inbox.Claim{Consumer: o.Consumer}
 	key, err := o.given(ctx)
 	if err != nil {
@@ -46,9 +40,9 @@ func (o Once) Do(ctx context.Context, claim *inbox.Claim, fn func(ctx context.Co
 		return inbox.Unclaimed, nil
 	case err == nil:
 		claim.Key, claim.Fingerprint = key, o.Fingerprint()
-		return o.Inbox.Do(ctx, *claim, detached)
+		return o.Inbox.Do(inbox.Detach(ctx), *claim, fn)
 	case noKey && o.ProcessUnclaimed, o.Inbox.Observes(o.Consumer):
-		return o.Inbox.DoUnclaimed(ctx, o.Consumer, detached)
+		return o.Inbox.DoUnclaimed(inbox.Detach(ctx), o.Consumer, fn)
 	}
 	err = fmt.Errorf("key for consumer %q by rule %q: %w", o.Consumer, o.Key, err)
 	if noKey { // it will have none next time either; a func's own error may pass

@@ -143,21 +143,24 @@ func (r *round) settle(ctx context.Context) Verdict {
 			r.gate.stepDown()
 		}
 	}()
-	patience := time.NewTimer(holdFor)
-	defer patience.Stop()
-	waits := backoff.New(retryFirst, retryLimit)
-	start := time.Now()
+	patience := patience{since: time.Now()}
+	defer patience.stop()
+	var waits *backoff.Backoff
+	start := patience.since
 	for {
-		if held, err := r.enter(ctx, patience.C); err != nil {
+		if held, err := r.enter(ctx, &patience); err != nil {
 			return r.giveUpHolding(err)
 		} else if held {
 			start = time.Now() // what was held does not count as spent
 		}
 		attempt := r.verdict.Attempts + 1
 		out, err := r.run(ctx, attempt)
+		if err != nil && waits == nil {
+			waits = backoff.New(retryFirst, retryLimit)
+		}
 		dec := r.decide(inbox.Run{
 			Outcome: out, Err: err, Attempt: attempt,
-			Spent: time.Since(start), Backoff: waits.Next(), Waits: r.verdict.Waits,
+			Spent: time.Since(start), Backoff: next(waits), Waits: r.verdict.Waits,
 		})
 		r.note(dec, out, err)
 		switch dec.Action {
@@ -167,13 +170,40 @@ func (r *round) settle(ctx context.Context) Verdict {
 				return r.verdict
 			}
 		case inbox.Hold:
-			if err := r.hold(ctx, patience.C, err); err != nil {
+			if err := r.hold(ctx, &patience, err); err != nil {
 				return r.giveUpHolding(err)
 			}
 		case inbox.Ack, inbox.Delay, inbox.DeadLetter, inbox.Requeue:
 			r.verdict.Action, r.verdict.Wait = dec.Action, dec.Wait
 			return r.verdict
 		}
+	}
+}
+
+// next is the next wait; what succeeded has none.
+func next(waits *backoff.Backoff) time.Duration {
+	if waits == nil {
+		return 0
+	}
+	return waits.Next()
+}
+
+// patience ends when a delivery was kept for holdFor. Most never need the timer.
+type patience struct {
+	since time.Time
+	timer *time.Timer
+}
+
+func (p *patience) over() <-chan time.Time {
+	if p.timer == nil {
+		p.timer = time.NewTimer(holdFor - time.Since(p.since))
+	}
+	return p.timer.C
+}
+
+func (p *patience) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
 	}
 }
 
@@ -258,19 +288,19 @@ func (r *round) lead() {
 }
 
 // enter passes the gate, unless this delivery leads already.
-func (r *round) enter(ctx context.Context, patience <-chan time.Time) (held bool, err error) {
+func (r *round) enter(ctx context.Context, p *patience) (held bool, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return false, err
 	}
 	if r.leader {
 		select {
-		case <-patience:
+		case <-p.over():
 			return true, errHeldTooLong
 		default:
 			return true, r.gate.step(ctx)
 		}
 	}
-	r.leader, err = r.gate.enter(ctx, patience)
+	r.leader, err = r.gate.enter(ctx, p)
 	return r.leader, err
 }
 
@@ -315,7 +345,7 @@ func (r *round) note(dec inbox.Decision, out inbox.Outcome, err error) {
 // hold keeps the delivery. An error from before the claim closes the gate to
 // all; one from after it concerns this message first: it waits by itself, and
 // whether others get through decides what it is.
-func (r *round) hold(ctx context.Context, patience <-chan time.Time, err error) error {
+func (r *round) hold(ctx context.Context, p *patience, err error) error {
 	text := "consumer is held: the database does not take its work; it goes on by itself"
 	if inbox.ClassOf(err) == inbox.ClassConfig {
 		text = "consumer is held: its set-up is wrong; nothing is lost, it goes on when this is mended"
@@ -334,7 +364,7 @@ func (r *round) hold(ctx context.Context, patience <-chan time.Time, err error) 
 	}
 	r.settler.log.Error("message is held: its set-up is wrong, or the consumer's; nothing is lost", "consumer", r.delivery.Consumer, "err", err)
 	select {
-	case <-patience:
+	case <-p.over():
 		return errHeldTooLong
 	default:
 		return backoff.Sleep(ctx, r.probes.Next())

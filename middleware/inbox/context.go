@@ -23,6 +23,7 @@ type (
 	attemptKey  struct{}
 	claimedKey  struct{}
 	setKey      struct{}
+	detachedKey struct{}
 )
 
 // scope is what Do puts into the context of a handler.
@@ -35,8 +36,33 @@ type scope struct {
 	wantsAlone atomic.Bool // the handler asked for one of its own
 	detached   func()      // nobody needs to wait for this one; nil without group commit
 
-	gather func(g *gathered) (given bool, err error) // nil where there is no group
+	member *member // that gives items to sets; nil where there is no group
+	sess   Session // of its group
 	given  given
+}
+
+// run is the context of a handler that may finish although its message's context
+// has ended: it ends with the transaction's, and has the values of the message's.
+type run struct {
+	context.Context //nolint:containedctx // of the transaction: without values, so that contexts derived from run hang on it alone
+
+	values context.Context //nolint:containedctx // of the message
+	scope  *scope
+}
+
+func (r run) Value(key any) any {
+	if r.scope != nil {
+		switch key {
+		case scopeKey{}:
+			return r.scope
+		case detachedKey{}:
+			return nil // a claim in another inbox, inside of this handler, ends with it
+		}
+	}
+	if v := r.Context.Value(key); v != nil {
+		return v // that it can be cancelled, which package context asks for
+	}
+	return r.values.Value(key)
 }
 
 func scopeOf(ctx context.Context) *scope {
@@ -140,6 +166,15 @@ func Attempt(ctx context.Context) int {
 	}
 	return 1
 }
+
+// Detach is for whoever settles messages of a subscriber that ends their contexts at
+// a shutdown: Do with this context stops to wait when it ends, but a handler that
+// runs by then may finish and commit, its own context goes on.
+func Detach(ctx context.Context) context.Context {
+	return context.WithValue(ctx, detachedKey{}, true)
+}
+
+func detached(ctx context.Context) bool { return ctx.Value(detachedKey{}) != nil }
 
 // WithClaimed is for whoever holds others back until a claim succeeds: fn is
 // called when Do has begun its transaction and the claim is decided, before the

@@ -143,7 +143,7 @@ var errContradiction = errors.New("the claim inserted nothing and yet there is n
 
 // attempt is one transaction.
 func (b *Inbox) attempt(ctx context.Context, m *member) (out Outcome, err error) {
-	tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.config.Deadline)
+	tctx, cancel := context.WithTimeout(context.Background(), b.config.Deadline)
 	defer cancel()
 	sess, err := b.begin(ctx, tctx, cancel, m)
 	if err != nil {
@@ -207,7 +207,7 @@ func (b *Inbox) begin(ctx, tctx context.Context, cancel context.CancelFunc, m *m
 		claims = []Claim{m.claim}
 	}
 	stop := context.AfterFunc(ctx, cancel)
-	sess, recs, err := b.store.Begin(tctx, claims, BeginOptions{LockWait: b.config.LockWait})
+	sess, recs, err := b.store.Begin(run{Context: tctx, values: ctx}, claims, BeginOptions{LockWait: b.config.LockWait})
 	detached := stop()
 	if err != nil {
 		return nil, err
@@ -240,10 +240,14 @@ func (b *Inbox) taken(m *member) (Outcome, error) {
 
 // call runs the handler, unless Already says that its work was done before.
 func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member, s *scope) (already bool, err error) {
-	deadline, _ := tctx.Deadline()
-	hctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	hctx, kill := sess.Context(context.WithValue(hctx, scopeKey{}, s))
+	var hctx context.Context = run{Context: tctx, values: ctx, scope: s}
+	if !detached(ctx) {
+		deadline, _ := tctx.Deadline()
+		bounded, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		hctx = context.WithValue(bounded, scopeKey{}, s)
+	}
+	hctx, kill := sess.Context(hctx)
 	s.given.kill = kill
 	defer kill()
 	if m.rec.New && b.config.Already != nil {

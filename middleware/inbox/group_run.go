@@ -53,11 +53,7 @@ type pass struct {
 // pass runs one transaction.
 func (l *lane) pass(ms []*member, second bool) *pass {
 	b := l.inbox
-	base := context.Background()
-	if b.config.Tenant != nil {
-		base = context.WithoutCancel(ms[0].ctx) // the Begin func asks it for the tenant
-	}
-	tctx, cancel := context.WithTimeout(base, b.config.Deadline)
+	tctx, cancel := context.WithTimeout(context.Background(), b.config.Deadline)
 	defer cancel()
 	p := &pass{lane: l, inbox: b, tctx: tctx, second: second}
 	if runners, ok := p.begin(ms); ok {
@@ -75,7 +71,11 @@ func (p *pass) begin(ms []*member) (runners []*member, ok bool) {
 	for i, m := range ms {
 		claims[i] = m.claim
 	}
-	sess, recs, err := b.store.Begin(p.tctx, claims, BeginOptions{
+	ctx := p.tctx
+	if b.config.Tenant != nil {
+		ctx = run{Context: ctx, values: ms[0].ctx} // the Begin func asks it for the tenant
+	}
+	sess, recs, err := b.store.Begin(ctx, claims, BeginOptions{
 		LockWait: min(groupLockWait, b.config.LockWait), Wait: b.config.LockWait, Lock: p.lane.lock(),
 	})
 	if err != nil {

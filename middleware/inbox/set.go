@@ -32,7 +32,7 @@ func NewSet[T any](fn func(ctx context.Context, items []T) error) *Set[T] {
 // transaction. A handler that sent a statement before gets a call of fn to itself.
 func (s *Set[T]) Handle(ctx context.Context, item T) error {
 	sc := scopeOf(ctx)
-	if sc != nil && sc.gather != nil {
+	if sc != nil && sc.member != nil {
 		g := &gathered{set: s, item: item, result: make(chan error, 1), run: func(ctx context.Context, gs []*gathered) error {
 			items := make([]T, len(gs))
 			for i, g := range gs {
@@ -68,8 +68,8 @@ type given struct {
 	over bool // the handler returned
 	once bool // it gave an item already
 
-	kill func() // of the handler's handle
-	end  chan struct{}
+	kill func()        // of the handler's handle
+	end  chan struct{} // made for the item; closed when the handler returned
 }
 
 // close tells that the handler returned: a call of Handle that it left behind must
@@ -78,7 +78,9 @@ func (g *given) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.over = true
-	close(g.end)
+	if g.end != nil {
+		close(g.end)
+	}
 }
 
 // admit tells the pass of an item; the handler of the item's member is running.
@@ -91,7 +93,7 @@ func (g *given) admit(item *gathered) error {
 	case g.once:
 		return Configf("set", "Handle was called again by one handler: give a set one item a message, once")
 	}
-	g.once = true
+	g.once, g.end = true, make(chan struct{})
 	g.kill()
 	item.member.answer <- answer{gathered: item} // the pass waits for it
 	return nil
@@ -102,13 +104,13 @@ var (
 	errAgain = errors.New("set: everything was undone, the message runs again: return this error unchanged")
 )
 
-// gather has a member's item wait for the call of its set; false when the member
+// gather has the member's item wait for the call of its set; false when the member
 // has to have a call to itself.
-func (m *member) gather(s *scope, sess Session, g *gathered) (given bool, err error) {
-	if m.solitary || !sess.Clean() {
+func (s *scope) gather(g *gathered) (given bool, err error) {
+	if s.member.solitary || !s.sess.Clean() {
 		return false, nil
 	}
-	g.member = m
+	g.member = s.member
 	if err := s.given.admit(g); err != nil {
 		return true, err
 	}

@@ -152,6 +152,9 @@ func (g *handling) run(ctx context.Context, attempt int) (inbox.Outcome, error) 
 
 // carryOut does what was decided; true means ack.
 func (g *handling) carryOut(v settle.Verdict) bool {
+	if v.Action == inbox.Ack {
+		return true // before anything is made for the rest
+	}
 	var origin letter.Facts
 	if d, ok := letter.FromContext(g.msg.Context()); ok {
 		origin.Queue, origin.Exchange, origin.RoutingKey = d.Origin()

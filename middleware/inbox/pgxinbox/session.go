@@ -200,6 +200,11 @@ func (s *session) committed(ctx context.Context) error {
 
 // bound ends a statement's context with the transaction's.
 func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if limit, ok := s.ctx.Deadline(); ok {
+		if own, ok := ctx.Deadline(); ok && !own.After(limit) {
+			return ctx, func() {} // the handler's own
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
 	return ctx, func() {
