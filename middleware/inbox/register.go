@@ -105,14 +105,14 @@ func (m *modes) set(row Consumer) {
 // error of class Config when this process did not register the consumer or its
 // row is gone, of class Down when the row cannot be read.
 func (b *Inbox) mode(ctx context.Context, consumer string) (Mode, error) {
-	op := fmt.Sprintf("consumer %q", consumer)
+	op := func() string { return fmt.Sprintf("consumer %q", consumer) } // rarely needed
 	m := &b.modes
 	for waited := false; ; waited = true {
 		m.mu.Lock()
 		e := m.m[consumer]
 		if e == nil {
 			m.mu.Unlock()
-			return Enforce, ConfigError(op, ErrNotRegistered)
+			return Enforce, ConfigError(op(), ErrNotRegistered)
 		}
 		// Beside the runs as long as there is time: none of them waits for it.
 		// A hold ends at the first look after it: who asks has nothing else to do.
@@ -125,18 +125,18 @@ func (b *Inbox) mode(ctx context.Context, consumer string) (Mode, error) {
 		m.mu.Unlock()
 		switch {
 		case !old && gone:
-			return Enforce, Configf(op, "its row is gone from the registry (renamed?): register the name that is in use and restart: %w", ErrNotRegistered)
+			return Enforce, Configf(op(), "its row is gone from the registry (renamed?): register the name that is in use and restart: %w", ErrNotRegistered)
 		case !old && held != nil:
-			return mode, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: held}
+			return mode, &Error{Op: op(), Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: held}
 		case !old:
 			return mode, nil
 		case reading == nil:
-			return Enforce, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: errors.New("its row could not be read again: its mode is not known")}
+			return Enforce, &Error{Op: op(), Claim: Claim{Consumer: consumer}, Class: ClassDown, Err: errors.New("its row could not be read again: its mode is not known")}
 		}
 		select {
 		case <-reading:
 		case <-ctx.Done():
-			return Enforce, &Error{Op: op, Claim: Claim{Consumer: consumer}, Class: ClassCancelled, Err: context.Cause(ctx)}
+			return Enforce, &Error{Op: op(), Claim: Claim{Consumer: consumer}, Class: ClassCancelled, Err: context.Cause(ctx)}
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (s *subscription) newItem(ses *session, d amqp.Delivery) *item {
 		msg, _ = DefaultMarshaler{}.Unmarshal(d)
 	}
 	del := delivered(s.queue, d)
-	ctx, cancel := context.WithCancel(letter.WithDelivery(ses.base, del))
+	ctx, cancel := letter.WithStopping(letter.WithDelivery(s.base, del), ses.stopping)
 	msg.SetContext(ctx)
 	it := &item{ses: ses, tag: d.DeliveryTag, msg: msg, cancel: cancel, returns: -1, redelivered: d.Redelivered}
 	if n, ok := returns(d); ok {

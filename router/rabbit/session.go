@@ -8,8 +8,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/sekali-mq/sekali/internal/letter"
 )
 
 // session is one channel with one consumer on it: the life of delivery tags.
@@ -21,7 +19,7 @@ type session struct {
 	cancelled  <-chan string
 	settler    *settler
 	since      time.Time
-	base       context.Context // of its messages: their waits end with the channel, or when the drain begins
+	stopping   context.Context // of its messages: their waits end with the channel, or when the drain begins
 
 	// Of the subscription's goroutine only.
 	open int  // deliveries not settled
@@ -82,7 +80,7 @@ func (s *subscription) consumeOn(conn *amqp.Connection, prefetch int) (*session,
 		_ = ch.Close()
 		return nil, err
 	}
-	ses.base = letter.WithStopping(s.base, whileOpen(s.stopping, ch))
+	ses.stopping = whileOpen(s.stopping, ch)
 	ses.settler = newSettler(ch, &s.owner.stats.late)
 	return ses, nil
 }
