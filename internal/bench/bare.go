@@ -110,16 +110,18 @@ func openPgx(ctx context.Context, url string, connections int) (*pgxpool.Pool, e
 		return nil, err
 	}
 	var open []*pgxpool.Conn
-	for range connections {
-		conn, err := pool.Acquire(ctx)
-		if err != nil {
-			pool.Close()
-			return nil, err
+	for len(open) < connections && err == nil {
+		var conn *pgxpool.Conn
+		if conn, err = pool.Acquire(ctx); err == nil {
+			open = append(open, conn)
 		}
-		open = append(open, conn)
 	}
 	for _, conn := range open {
 		conn.Release()
+	}
+	if err != nil {
+		pool.Close() // waits for those that are in use
+		return nil, err
 	}
 	return pool, nil
 }

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // bar is what the project asks of itself.
 type bar struct {
@@ -35,6 +38,52 @@ var bars = []bar{
 	{"set-based to no claim at all: S5/P0", 4, false, speed("S5", "P0")},
 	{"single on pgx to amqp091-go by hand: S2/P3", 1.15, false, speed("S2", "P3")},
 	{"single on lib/pq to Watermill by hand, 32 subscribers: S1/P2", 1, false, speed("S1", "P2")},
+	{"p99 of groups at a steady rate to amqp091-go by hand: S4/P3", 1.2, true, func(r *report) (float64, bool) { return r.ratio("latency/S4/p99", "latency/P3/p99") }},
+	{"four processes in groups on hot rows to one", 0.8, false, func(r *report) (float64, bool) {
+		return r.ratio("instances/hot/S4/4/msg/s", "instances/hot/S4/1/msg/s")
+	}},
+	{"and what failed or became a letter there", 0, true, func(r *report) (float64, bool) {
+		_, ok := r.median("instances/hot/S4/4/msg/s")
+		const name = "instances/hot/S4/4/"
+		return sum(r.Figures[name+"failed"]) + sum(r.Figures[name+"nacked"]) + sum(r.Figures[name+"letters"]), ok
+	}},
+	{"groups with 1 in 100 failing after its write to none: S4", 0.5, false, func(r *report) (float64, bool) {
+		return r.ratio("failures/after/S4/msg/s", "failures/none/S4/msg/s")
+	}},
+	{"and the most runs of a good message's handler there", 2, true, worst("failures/after/S4/most-runs")},
+	{"claims beside many old ones, keys in the order of time, to an empty table", 0.8, false, old("claims/s")},
+	{"and of S4 as a whole", 0.8, false, old("msg/s")},
+	{"heap at the end of the memory section to that after a tenth", 1.2, true, growth("memory/heap")},
+	{"resident memory the same", 1.2, true, growth("memory/rss")},
+	{"goroutines left behind there", 0, true, worst("memory/goroutines left")},
+}
+
+// old compares the largest table of old claims with the empty one.
+func old(figure string) func(r *report) (float64, bool) {
+	return func(r *report) (float64, bool) {
+		return r.ratio(fmt.Sprintf("keys/%s/%s", store{timely: true, claims: r.claims}, figure), fmt.Sprintf("keys/%s/%s", store{timely: true}, figure))
+	}
+}
+
+func worst(name string) func(r *report) (float64, bool) {
+	return func(r *report) (float64, bool) {
+		values := r.Figures[name]
+		if len(values) == 0 {
+			return 0, false
+		}
+		return slices.Max(values), true
+	}
+}
+
+// growth from the first to the last of a series.
+func growth(name string) func(r *report) (float64, bool) {
+	return func(r *report) (float64, bool) {
+		values := r.Figures[name]
+		if len(values) < 2 || values[0] == 0 {
+			return 0, false
+		}
+		return values[len(values)-1] / values[0], true
+	}
 }
 
 // judge prints which bars were reached; those that were not measured are left out.

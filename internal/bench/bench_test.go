@@ -1,34 +1,53 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/sekali-mq/sekali/internal/testservices"
 )
 
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(workerVariable); spec != "" {
+		os.Exit(workerMain(spec))
+	}
+	os.Exit(m.Run())
+}
+
 // Every section with every system, on a few messages: what it prints means nothing, but each measurement checks its books.
 func TestEverySectionKeepsItsBooks(t *testing.T) {
-	var out strings.Builder
 	b := &bench{
-		sections: []string{"all"}, queues: []string{"classic", "quorum"}, rounds: 1, messages: 200, wide: 1000,
+		sections: []string{"all"}, queues: []string{"classic"}, rounds: 1, messages: 200, wide: 1000,
+		processes: []int{2}, many: 500, claims: 1000,
 	}
+	out := b.measured(t)
+	for _, s := range systems {
+		if v, ok := b.report.median("throughput", "classic", s.name, "msg/s"); !ok || v <= 0 {
+			t.Errorf("%s: %v msg/s", s.name, v)
+		}
+	}
+	for _, bar := range b.report.Bars {
+		if !strings.Contains(out, bar.What) {
+			t.Errorf("the bar %q was judged and not printed", bar.What)
+		}
+	}
+}
+
+// Who declares queues must find those that are there.
+func TestQuorumQueuesFitEverySortOfSystem(t *testing.T) {
+	b := &bench{sections: []string{"throughput"}, systems: []string{"P0", "P2", "S4", "S4h", "L2s"}, queues: []string{"quorum"}, rounds: 1, messages: 100, wide: 100}
+	b.measured(t)
+}
+
+func (b *bench) measured(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
 	b.report.out = &out
 	if err := b.run(t.Context(), testservices.Postgres(t), testservices.RabbitMQ(t)); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range systems {
-		for _, kind := range b.queues {
-			if v, ok := b.report.median("throughput", kind, s.name, "msg/s"); !ok || v <= 0 {
-				t.Errorf("%s on a %s queue: %v msg/s", s.name, kind, v)
-			}
-		}
-	}
-	for _, bar := range b.report.Bars {
-		if !strings.Contains(out.String(), bar.What) {
-			t.Errorf("the bar %q was judged and not printed", bar.What)
-		}
-	}
+	return out.String()
 }
 
 func TestWrongArgumentsAreNamed(t *testing.T) {

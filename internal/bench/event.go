@@ -14,6 +14,9 @@ const quantity = 3
 // update is the business write of one message.
 const update = "UPDATE stock SET n = n + $1 WHERE id = $2"
 
+// updateMany is that of many messages in one statement.
+const updateMany = "UPDATE stock SET n = stock.n + v.n FROM unnest($1::bigint[], $2::bigint[]) v (id, n) WHERE stock.id = v.id"
+
 // event is the body of a message, about 200 bytes.
 type event struct {
 	ID       string `json:"event_id"`
@@ -32,6 +35,14 @@ func decode(body []byte) (event, error) {
 	return e, nil
 }
 
+func newKey(timely bool) (string, error) {
+	id, err := uuid.NewRandom()
+	if timely {
+		id, err = uuid.NewV7()
+	}
+	return id.String(), err
+}
+
 // events makes the messages of one measurement, the same ones in the same order for every system of a round.
 type events struct {
 	random    *rand.Rand
@@ -46,12 +57,9 @@ func newEvents(seed uint64, rows int) *events {
 }
 
 func (s *events) next() (event, error) {
-	id, err := uuid.NewRandom()
-	if s.timely {
-		id, err = uuid.NewV7()
-	}
+	key, err := newKey(s.timely)
 	e := event{
-		ID: id.String(), Seq: s.made, Item: 1 + s.random.Int64N(int64(s.rows)), Quantity: quantity,
+		ID: key, Seq: s.made, Item: 1 + s.random.Int64N(int64(s.rows)), Quantity: quantity,
 		Note: "Two of these stood at the window, the third is on its way from the other store.",
 	}
 	s.made++

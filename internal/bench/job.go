@@ -24,12 +24,12 @@ const (
 
 // job is one measurement as a system sees it. The exported fields go to the process of an instance.
 type job struct {
-	System   string
-	Broker   string
-	Database string
-	Queue    string
-	Kind     string // of the queue: classic or quorum
-	Table    string // of Sekali's claims
+	System   string `json:"system"`
+	Broker   string `json:"broker"`
+	Database string `json:"database"`
+	Queue    string `json:"queue"`
+	Kind     string `json:"kind"`  // of the queue: classic or quorum
+	Table    string `json:"table"` // of Sekali's claims
 
 	messages int // 0: until told to end
 	rows     int
@@ -39,6 +39,7 @@ type job struct {
 	// failEvery message fails for good, before or after its write.
 	failEvery  int
 	failBefore bool
+	letters    int            // that are right
 	runs       []atomic.Int32 // of each message's handler; nil: not counted
 
 	meter *meter

@@ -22,9 +22,10 @@ type bench struct {
 	queues     []string
 	rounds     int
 	messages   int
-	wide       int // rows of the stock table where messages rarely meet
-	many       int // messages of the memory section
-	claims     int // claims in the largest table of the keys section
+	wide       int   // rows of the stock table where messages rarely meet
+	processes  []int // that share a queue in the instances section
+	many       int   // messages of the memory section
+	claims     int   // claims in the largest table of the keys section
 	jsonFile   string
 	cpuProfile string
 
@@ -40,18 +41,30 @@ type section struct {
 
 var sections = []section{
 	{"throughput", (*bench).throughput},
+	{"latency", (*bench).latency},
+	{"instances", (*bench).instances},
+	{"failures", (*bench).failures},
+	{"keys", (*bench).keys},
+	{"memory", (*bench).memory},
 }
 
-func main() { os.Exit(start()) }
+func main() {
+	if spec := os.Getenv(workerVariable); spec != "" {
+		os.Exit(workerMain(spec))
+	}
+	os.Exit(start())
+}
 
 func start() int {
-	b := &bench{}
+	b := &bench{processes: []int{1, 2, 4}}
 	var only, names, queues string
-	flag.StringVar(&only, "sections", "throughput", "sections to run, with commas, or all: "+strings.Join(sectionNames(), " "))
+	flag.StringVar(&only, "sections", "throughput,latency,instances,failures", "sections to run, with commas, or all: "+strings.Join(sectionNames(), " "))
 	flag.StringVar(&names, "systems", "", "systems to run where a section lets choose, with commas; all when empty")
 	flag.StringVar(&queues, "queue", "classic", "kinds of queue for the throughput, with commas: classic, quorum")
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each section; figures are medians")
 	flag.IntVar(&b.messages, "messages", 20_000, "messages of one measurement; slow systems get a share of them")
+	flag.IntVar(&b.many, "many", 1_000_000, "messages of the memory section")
+	flag.IntVar(&b.claims, "claims", 10_000_000, "claims in the largest tables of the keys section, which need half a GB of disk a million")
 	flag.IntVar(&b.wide, "rows", 100_000, "rows that the messages write, at random; where they are hot it is "+strconv.Itoa(hot))
 	flag.StringVar(&b.jsonFile, "json", "", "write all figures, with those of each round, to this file")
 	flag.StringVar(&b.cpuProfile, "cpuprofile", "", "write the processor profile of the first measurement to this file: go run . -systems S4 -rounds 1 -cpuprofile cpu.out")

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"time"
 )
 
@@ -23,7 +22,7 @@ type sample struct {
 	Bytes     float64
 	Failed    int64
 	Undone    int64
-	latencies []time.Duration // sorted
+	latencies []time.Duration // in the order of settling
 }
 
 // usage of processor and memory until now.
@@ -142,7 +141,6 @@ func (b *bench) work(ctx context.Context, s system, j *job, beside func(ctx cont
 	r.Bytes = float64(after.memory.TotalAlloc-before.memory.TotalAlloc) / n
 	r.Failed, r.Undone = j.meter.failed.Load(), j.meter.undone.Load()
 	r.latencies = j.meter.latencies
-	slices.Sort(r.latencies)
 	return r, nil
 }
 
@@ -154,7 +152,7 @@ func rate(settled int64, took time.Duration) float64 {
 // books compares what is in the database and on the broker with what was sent. The consumers are gone: what they had not acked
 // is in the queue again.
 func (b *bench) books(ctx context.Context, s system, j *job) error {
-	letters := 0
+	letters := j.letters
 	if j.failEvery > 0 {
 		letters = j.messages / j.failEvery
 	}

@@ -58,7 +58,8 @@ func (w *world) publish(ctx context.Context, j *job) error {
 	})
 }
 
-// pace publishes at a steady rate, each message with the time at which it is sent. It returns when all are confirmed.
+// pace publishes at a steady rate, each message with the time at which it is sent; the first one alone, until it is settled:
+// then the system is up. It returns when all are confirmed.
 func (w *world) pace(ctx context.Context, j *job, perSecond int) error {
 	return w.onChannel(func(ch *amqp.Channel) error {
 		if err := ch.Confirm(false); err != nil {
@@ -68,11 +69,18 @@ func (w *world) pace(ctx context.Context, j *job, perSecond int) error {
 		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 		defer ticker.Stop()
 		var flight []*amqp.DeferredConfirmation
-		for range j.messages {
+		for i := range j.messages {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
 				return context.Cause(ctx)
+			}
+			if i == 1 {
+				select {
+				case <-j.meter.begun:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
 			}
 			e, err := list.next()
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 // report collects the figures of a run by name, "section/variant/system/figure", one a round.
 type report struct {
 	out     io.Writer
+	claims  int                  // of the largest table in the keys section
 	Machine string               `json:"machine"`
 	Figures map[string][]float64 `json:"figures"`
 	Bars    []barResult          `json:"bars"`
@@ -105,6 +106,7 @@ func (b *bench) describe(ctx context.Context) error {
 	if b.report.out == nil {
 		b.report.out = os.Stdout
 	}
+	b.report.claims = b.claims
 	var version string
 	if err := b.world.pool.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
 		return err

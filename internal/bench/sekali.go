@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/sekali-mq/sekali/middleware"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/pginbox"
 	"github.com/sekali-mq/sekali/middleware/inbox/pgxinbox"
@@ -45,16 +49,7 @@ func sekaliPq(groupOf int) func(ctx context.Context, j *job) error {
 // sekaliPgx is the same on pgx.
 func sekaliPgx(groupOf int) func(ctx context.Context, j *job) error {
 	return func(ctx context.Context, j *job) error {
-		pool, err := openPgx(ctx, j.Database, connections(groupOf))
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		box, err := pgxinbox.Open(ctx, pool, pgxinbox.Config{Table: j.Table, Config: j.config(groupOf)})
-		if err != nil {
-			return err
-		}
-		return serve(ctx, j, box, func(msg *message.Message) error {
+		return j.pgx(ctx, groupOf, func(msg *message.Message) error {
 			tx, err := pgxinbox.Tx(msg.Context())
 			if err != nil {
 				return err
@@ -62,6 +57,45 @@ func sekaliPgx(groupOf int) func(ctx context.Context, j *job) error {
 			return j.handle(msg.Payload, writing(msg.Context(), tx))
 		})
 	}
+}
+
+func (j *job) pgx(ctx context.Context, groupOf int, h message.NoPublishHandlerFunc) error {
+	pool, err := openPgx(ctx, j.Database, connections(groupOf))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	box, err := pgxinbox.Open(ctx, pool, pgxinbox.Config{Table: j.Table, Config: j.config(groupOf)})
+	if err != nil {
+		return err
+	}
+	return serve(ctx, j, box, h)
+}
+
+// sekaliSet gets all new messages of a group at once.
+func sekaliSet(ctx context.Context, j *job) error {
+	return j.pgx(ctx, group, middleware.Set(func(ctx context.Context, msgs []*message.Message) error {
+		tx, err := pgxinbox.Tx(ctx)
+		if err != nil {
+			return err
+		}
+		sums := make(map[int64]int64, len(msgs)) // an UPDATE changes each row once
+		var failure error
+		for _, msg := range msgs {
+			err := j.handle(msg.Payload, func(e event) error { sums[e.Item] += e.Quantity; return nil })
+			failure = errors.Join(failure, err)
+		}
+		if failure != nil && j.failBefore {
+			return failure
+		}
+		ids := slices.Sorted(maps.Keys(sums)) // in one order, so that instances do not deadlock
+		quantities := make([]int64, len(ids))
+		for i, id := range ids {
+			quantities[i] = sums[id]
+		}
+		_, err = tx.Exec(ctx, updateMany, ids, quantities)
+		return cmp.Or(err, failure)
+	}))
 }
 
 // serve is a service on RabbitMQ as router.New makes it.

@@ -36,7 +36,7 @@ var systems = []system{
 	{"S3", "Sekali, lib/pq, groups of 64", 1, sekaliTable, true, true, sekaliPq(group)},
 	{"S4", "Sekali, pgx, groups of 64", 1, sekaliTable, true, true, sekaliPgx(group)},
 	{"S4h", "as S4, through rabbit.Handle instead of Watermill", 1, sekaliTable, true, true, sekaliHandle},
-	// S5, set-based, belongs here: its run is a sekaliSet that differs from sekaliPgx in the handler alone.
+	{"S5", "Sekali, pgx, groups of 64, one UPDATE for each (middleware.Set)", 1, sekaliTable, true, true, sekaliSet},
 	{"L1", "limit: the same UPDATEs in one session and transaction, no broker", 1, "", true, false, oneSession},
 	{"L2", "limit: consume and ack, amqp091-go, no database", 2, "", false, true, consumeBare},
 	{"L2s", "limit: consume and ack, Sekali's subscriber, no database", 2, "", false, true, consumeOurs},
