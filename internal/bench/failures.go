@@ -35,15 +35,16 @@ func (b *bench) failures(ctx context.Context) error {
 			}
 			name := "failures/" + v.name + "/" + s.name
 			b.add(name, r)
-			var most, sum int32
+			var most, sum, good int32
 			for seq := range j.runs {
 				if n := j.runs[seq].Load(); v.every == 0 || (seq+1)%v.every != 0 { // a good one
 					most = max(most, n)
 					sum += n
+					good++
 				}
 			}
 			b.report.add(float64(most), name, "most-runs")
-			b.report.add(float64(sum)/float64(len(j.runs)), name, "mean-runs")
+			b.report.add(float64(sum)/float64(good), name, "mean-runs")
 			b.progressf("failures, round %d of %d: %s, %s: %.0f msg/s", round+1, b.rounds, s.name, v.what, r.Rate)
 		}
 	}
