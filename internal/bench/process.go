@@ -105,6 +105,15 @@ func (p process) cpu() (sum time.Duration) {
 	return sum
 }
 
+// loadAverage is the machine's load average of the last minute; 0 where it is not known.
+func loadAverage() (l float64) {
+	content, _ := os.ReadFile("/proc/loadavg")
+	if f := strings.Fields(string(content)); len(f) > 0 {
+		l, _ = strconv.ParseFloat(f[0], 64)
+	}
+	return l
+}
+
 // resident is the memory of the process, bytes; 0 where it is not known.
 func (p process) resident() int64 {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", int(p)))

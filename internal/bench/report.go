@@ -113,6 +113,9 @@ func (b *bench) describe(ctx context.Context) error {
 	}
 	b.report.Machine = fmt.Sprintf("%d processors, %s, PostgreSQL %s, RabbitMQ %v; %d rounds, medians",
 		runtime.NumCPU(), runtime.Version(), version, b.world.conn.Properties["version"], b.rounds)
+	if load := loadAverage(); load > 1 {
+		b.report.Machine += fmt.Sprintf("; load average %.1f at the start: other work weighs on the figures, on some more than on others", load)
+	}
 	fmt.Fprintln(b.report.out, b.report.Machine)
 	return nil
 }
