@@ -132,7 +132,8 @@ func (i *Idempotent) run(ctx context.Context, msg *message.Message, h message.Ha
 		ProcessUnclaimed: i.config.ProcessUnclaimed,
 	}
 	r.outcome, r.err = once.Do(ctx, &r.claim, call.do)
-	if r.err != nil || call.copy == nil {
+	// A run before may have been undone, and its message be a duplicate by now.
+	if r.err != nil || call.copy == nil || r.outcome == inbox.Duplicate {
 		return
 	}
 	if was, ok := msg.Metadata[reasonPoisoned]; ok {
@@ -177,6 +178,7 @@ func (c *call) do(ctx context.Context) error {
 	_, poisoned := c.copy.Metadata[reasonPoisoned]
 	switch {
 	case err != nil:
+		c.copy, c.produced = nil, nil
 		return err
 	case poisoned:
 		return inbox.Configf("handle", "a poison queue between the claim and the handler %q turned its error into success: remove it, the stack dead-letters outside of the claim", message.HandlerNameFromCtx(ctx))
