@@ -3,6 +3,8 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +37,7 @@ type pass struct {
 	lane   *lane
 	inbox  *Inbox
 	tctx   context.Context //nolint:containedctx // of the transaction
+	cancel context.CancelFunc
 	sess   Session
 	second bool
 
@@ -44,6 +47,8 @@ type pass struct {
 	gathered []*gathered // items that wait for the call of their set
 	apart    []*member   // to run alone once the transaction is over
 	left     []*member   // panicked or left; they wait for the end of the transaction
+	fled     []*member   // those of left whose claims are still held: their set failed
+	first    *member     // whose handler had the whole deadline
 
 	asked int       // members that asked to run alone
 	rest  []*member // to run once more; none of them was committed
@@ -55,7 +60,7 @@ func (l *lane) pass(ms []*member, second bool) *pass {
 	b := l.inbox
 	tctx, cancel := context.WithTimeout(context.Background(), b.config.Deadline)
 	defer cancel()
-	p := &pass{lane: l, inbox: b, tctx: tctx, second: second}
+	p := &pass{lane: l, inbox: b, tctx: tctx, cancel: cancel, second: second}
 	if runners, ok := p.begin(ms); ok {
 		if p.handlers(runners) && p.sets() {
 			p.commit()
@@ -71,18 +76,19 @@ func (p *pass) begin(ms []*member) (runners []*member, ok bool) {
 	for i, m := range ms {
 		claims[i] = m.claim
 	}
-	ctx := p.tctx
-	if b.config.Tenant != nil {
-		ctx = run{Context: ctx, values: ms[0].ctx} // the Begin func asks it for the tenant
+	stay := p.whileAnyStays(ms)
+	sess, recs, err := p.open(ms, claims)
+	if err == nil {
+		p.sess = sess
+		if !stay() {
+			_ = p.drop() // nothing ran that could have ended it
+			err = context.Canceled
+		}
 	}
-	sess, recs, err := b.store.Begin(ctx, claims, BeginOptions{
-		LockWait: min(groupLockWait, b.config.LockWait), Wait: b.config.LockWait, Lock: p.lane.lock(),
-	})
 	if err != nil {
 		p.notBegun(ms, err)
 		return nil, false
 	}
-	p.sess = sess
 	for i, m := range ms {
 		m.rec = recs[i]
 		switch {
@@ -102,6 +108,44 @@ func (p *pass) begin(ms []*member) (runners []*member, ok bool) {
 		runners = append(runners, m)
 	}
 	return runners, true
+}
+
+// open is Begin. A store's Begin func is the user's: when it panics it shall do so
+// where the member's handler would.
+func (p *pass) open(ms []*member, claims []Claim) (sess Session, recs []Record, err error) {
+	ctx := p.tctx
+	if p.inbox.config.Tenant != nil {
+		ctx = run{Context: ctx, values: ms[0].ctx} // the Begin func asks it for the tenant
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("begin panicked: %v", v)
+		}
+	}()
+	return p.inbox.store.Begin(ctx, claims, BeginOptions{
+		LockWait: min(groupLockWait, p.inbox.config.LockWait), Wait: p.inbox.config.LockWait, Lock: p.lane.lock(),
+	})
+}
+
+// whileAnyStays ends the transaction's context when those of all members have ended:
+// none of them waits for it any more. stay takes that back, and tells whether it is
+// not too late.
+func (p *pass) whileAnyStays(ms []*member) (stay func() bool) {
+	var left atomic.Int64
+	stops := make([]func() bool, len(ms))
+	for i, m := range ms {
+		stops[i] = context.AfterFunc(m.ctx, func() {
+			if left.Add(1) == int64(len(ms)) {
+				p.cancel()
+			}
+		})
+	}
+	return func() (ok bool) {
+		for _, stop := range stops {
+			ok = stop() || ok
+		}
+		return ok
+	}
 }
 
 // notBegun: what is everybody's fault is told to everybody; whose fault the rest
@@ -150,6 +194,9 @@ func (p *pass) handlers(ms []*member) bool {
 		if a.gathered != nil {
 			p.gathered = append(p.gathered, a.gathered)
 			continue
+		}
+		if i == 0 {
+			p.first = m
 		}
 		if a.alone {
 			p.asked++

@@ -56,6 +56,11 @@ func (p *pass) set(gs []*gathered) bool {
 // shows when each member runs by itself.
 func (p *pass) callSet(gs []*gathered) answer {
 	s := &scope{inbox: p.inbox, claim: gs[0].member.claim, grouped: true}
+	for _, g := range gs { // the claims that any of them was called in
+		for o := scopeOf(g.member.ctx); o != nil; o = o.outer {
+			s.outer = &scope{inbox: o.inbox, claim: o.claim, outer: s.outer}
+		}
+	}
 	ctx, kill := p.sess.Context(context.WithValue(p.tctx, scopeKey{}, s))
 	result := make(chan answer, 1)
 	go func() {
@@ -109,13 +114,12 @@ func (p *pass) setFailed(gs []*gathered, a answer, check error) {
 }
 
 // letGo has Handle return an error and waits until the handlers did. It returns the
-// members that have to run again; what others leave on their way up is owed.
+// members that have to run again; the others panicked or left.
 func (p *pass) letGo(gs []*gathered) (ms []*member) {
 	for _, g := range gs {
 		g.result <- errAgain
 		if a := <-g.member.answer; a.left {
-			p.left = append(p.left, g.member)
-			p.owe(g.member)
+			p.left, p.fled = append(p.left, g.member), append(p.fled, g.member)
 			continue
 		}
 		ms = append(ms, g.member)

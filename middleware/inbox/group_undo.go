@@ -21,8 +21,8 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 	if !p.undo([]*member{m}, a, later) {
 		return
 	}
-	if p.tctx.Err() != nil && !a.left {
-		// The deadline is the same when it runs alone.
+	if p.tctx.Err() != nil && !a.left && m == p.first {
+		// It would have no more time alone.
 		m.end(Failed, p.inbox.handlerError(m.ctx, p.tctx, m, true, err))
 	} else {
 		p.put(m, a)
@@ -107,6 +107,9 @@ func (p *pass) owe(m *member) {
 // turn out to be in the table, nobody may take them for processed. Who had returned
 // before is complete if it was committed: the claim decides.
 func (p *pass) doubt(ms []*member, err error) {
+	for _, m := range p.fled {
+		p.owe(m)
+	}
 	for _, m := range slices.Concat(ms, p.unrun) {
 		p.owe(m)
 		m.end(Failed, &Error{Op: "claim", Claim: m.claim, Class: ClassDown, Err: err})
@@ -139,7 +142,7 @@ func (p *pass) ended(by, later []*member, cause error) {
 	}
 	waiting := slices.Concat(p.unrun, later)
 	b.sortOut(split, false)
-	dropped := b.sortOut(waiting, true)
+	dropped := b.sortOut(slices.Concat(waiting, p.fled), true)
 	for _, m := range split {
 		m.end(Failed, &Error{Op: "claim", Claim: m.claim, Class: ClassPermanent, Err: errors.Join(ErrSplit, cause)})
 	}

@@ -32,8 +32,8 @@ type Config struct {
 	// statement, their handlers one after the other, one commit, then each its own
 	// outcome. A handler may then run twice for one delivery, never after a commit;
 	// it must not wait for another message of its consumer, and one that calls slow
-	// services should ask for Alone first. See docs/groups.md. Defaults to 0:
-	// each has a transaction of its own.
+	// services should ask for Alone first. At most MaxGroup. See docs/groups.md.
+	// Defaults to 0: each has a transaction of its own.
 	Group int
 	// GroupLock names what the groups of a consumer lock for a while after a
 	// deadlock, so that several instances on the same rows take turns: give consumers
@@ -51,6 +51,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// MaxGroup is the most deliveries that can share one transaction: databases bound
+// what one statement holds (SQLite a condition of 1000 terms).
+const MaxGroup = 500
+
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	if c.Service == "" {
@@ -64,6 +68,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Group < 0 {
 		errs = append(errs, fmt.Errorf("Group is %d: must not be negative", c.Group))
+	}
+	if c.Group > MaxGroup {
+		errs = append(errs, fmt.Errorf("Group is %d: at most %d can share a transaction, and more than 64 gain little", c.Group, MaxGroup))
 	}
 	if c.LockWait == 0 {
 		c.LockWait = 10 * time.Second

@@ -84,19 +84,24 @@ func (g *given) close() {
 }
 
 // admit tells the pass of an item; the handler of the item's member is running.
-func (g *given) admit(item *gathered) error {
+// false when the member has to have a call to itself. The session is not asked after
+// the handler returned: it is another one's then.
+func (g *given) admit(m *member, sess Session, item *gathered) (given bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.over:
-		return errOver
+		return true, errOver
 	case g.once:
-		return Configf("set", "Handle was called again by one handler: give a set one item a message, once")
+		return true, Configf("set", "Handle was called again by one handler: give a set one item a message, once")
+	case m.solitary || !sess.Clean():
+		return false, nil
 	}
 	g.once, g.end = true, make(chan struct{})
 	g.kill()
-	item.member.answer <- answer{gathered: item} // the pass waits for it
-	return nil
+	item.member = m
+	m.answer <- answer{gathered: item} // the pass waits for it
+	return true, nil
 }
 
 var (
@@ -107,12 +112,8 @@ var (
 // gather has the member's item wait for the call of its set; false when the member
 // has to have a call to itself.
 func (s *scope) gather(g *gathered) (given bool, err error) {
-	if s.member.solitary || !s.sess.Clean() {
-		return false, nil
-	}
-	g.member = s.member
-	if err := s.given.admit(g); err != nil {
-		return true, err
+	if given, err := s.given.admit(s.member, s.sess, g); !given || err != nil {
+		return given, err
 	}
 	select {
 	case err := <-g.result:

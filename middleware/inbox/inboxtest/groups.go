@@ -1,6 +1,7 @@
 package inboxtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func (h *test) gathering(c inbox.Config) *gathering {
 	h.Helper()
 	g := &gathering{test: h}
 	var sizes sync.Map
-	c.Group = 64
+	c.Group = cmp.Or(c.Group, 64)
 	c.Hooks.Done = func(_ context.Context, e inbox.Event) { sizes.Store(e.Claim.Key, e.Group) }
 	g.box = h.open(c, 0)
 	g.size = func(key string) int {

@@ -178,6 +178,9 @@ var ofGroups = []property{
 	{"GroupWithDuplicates", groupWithDuplicates},
 	{"GroupKeepsSavepointsApart", groupKeepsSavepointsApart},
 	{"GroupThatIsEnded", groupThatIsEnded},
+	{"GroupSharesADeadline", groupSharesADeadline},
+	{"GroupsOfTheLargestSize", groupsOfTheLargestSize},
+	{"GroupIsLeftWhileItBegins", groupIsLeftWhileItBegins},
 	{"GroupStorm", groupStorm},
 	{"SetIsOneCall", setIsOneCall},
 	{"SetWithAFailingMember", setWithAFailingMember},
@@ -187,6 +190,9 @@ var ofGroups = []property{
 	{"SetsHandlerFailsAfterwards", setsHandlerFailsAfterwards},
 	{"SetsHandleIsOver", setsHandleIsOver},
 	{"SetOfOne", setOfOne},
+	{"SetsHandlersPanic", setsHandlersPanic},
+	{"SetsLateHandle", setsLateHandle},
+	{"SetInsideAnotherClaim", setInsideAnotherClaim},
 	{"SetStorm", setStorm},
 }
 
@@ -274,7 +280,7 @@ func (h *test) open(c inbox.Config, maxConns int) *inbox.Inbox {
 		c.Service = "inboxtest"
 	}
 	if h.s.groups {
-		c.Group = 1 << 60 // halved at every failure, it does not come down to one
+		c.Group = inbox.MaxGroup // halved at every failure, it takes many to come down to one
 		done := c.Hooks.Done
 		c.Hooks.Done = func(ctx context.Context, e inbox.Event) {
 			if e.Group > 1 {

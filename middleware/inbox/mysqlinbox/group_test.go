@@ -79,3 +79,49 @@ func TestGroupOnAPlainTableThatAHandlerEnds(t *testing.T) {
 		t.Errorf("%d handlers' writes, %v", n, err)
 	}
 }
+
+// A handler whose text cannot be judged and that goes on after a refusal ended
+// nothing: it fails by itself, in the second run of a group, too.
+func TestGroupWithAnUnjudgedRefusal(t *testing.T) {
+	for _, v := range variants[:2] {
+		t.Run(v.name, func(t *testing.T) {
+			dsn := testservices.NewMariaDBDatabase(t)
+			db := openDB(t, dsn)
+			if err := mysqlinbox.Migrate(t.Context(), db, mysqlinbox.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			box, _ := v.open(t, dsn, mysqlinbox.Config{Config: inbox.Config{Group: 8}})
+			register(t, box)
+			bad := func(ctx context.Context) error {
+				tx, err := inbox.Tx(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = tx.ExecContext(ctx, "EXECUTE IMMEDIATE 'DO 1'")
+				_, _ = tx.ExecContext(ctx, "COMMIT")
+				return err
+			}
+			inside, gate := make(chan struct{}), make(chan struct{})
+			results := make([]chan error, 4)
+			for i, fn := range []func(ctx context.Context) error{func(context.Context) error { close(inside); <-gate; return nil }, bad, bad, func(context.Context) error { return nil }} {
+				results[i] = make(chan error, 1)
+				go func() {
+					_, err := box.Do(t.Context(), claim(string(rune('a'+i))), fn)
+					results[i] <- err
+				}()
+				<-inside
+				for box.Waiting(claim("").Consumer) < i {
+					runtime.Gosched()
+				}
+			}
+			close(gate)
+			for i, c := range results {
+				err := <-c
+				_, swallowed := errors.AsType[*inbox.SwallowedError](err)
+				if want := i == 1 || i == 2; swallowed != want || errors.Is(err, inbox.ErrSplit) || !want && err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+		})
+	}
+}

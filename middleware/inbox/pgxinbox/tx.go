@@ -151,8 +151,11 @@ func (g *guard) finish(ctx context.Context, method, statement string) error {
 
 // Conn gives the connection itself.
 func (g *guard) Conn() *pgx.Conn {
-	g.s.raw.Store(true)
 	if g.closed() != nil {
+		return nil
+	}
+	g.s.raw.Store(true)
+	if g.closed() != nil { // meanwhile
 		return nil
 	}
 	return g.s.tx.Conn()
@@ -160,8 +163,11 @@ func (g *guard) Conn() *pgx.Conn {
 
 // LargeObjects is that of the transaction itself.
 func (g *guard) LargeObjects() pgx.LargeObjects {
-	g.s.raw.Store(true)
 	if g.closed() != nil {
+		return closedTx.LargeObjects()
+	}
+	g.s.raw.Store(true)
+	if g.closed() != nil { // meanwhile
 		return closedTx.LargeObjects()
 	}
 	return g.s.tx.LargeObjects()

@@ -32,7 +32,7 @@ func (s *session) Clean() bool {
 func (s *session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doomed, s.refused, s.unjudged, s.prepared, s.sent = nil, false, false, false, false
+	s.doomed, s.refused, s.unjudged, s.prepared, s.sent, s.marked = nil, false, false, false, false, false
 	s.points = Points{}
 	s.shared = true
 }
@@ -42,6 +42,9 @@ func (s *session) Savepoint(ctx context.Context) error {
 	if _, err := s.tx.ExecContext(ctx, "SAVEPOINT "+memberPoint); err != nil {
 		return s.because(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marked = true
 	return nil
 }
 

@@ -42,6 +42,7 @@ type session struct {
 	unjudged bool // some statement's text did not tell
 	sent     bool // a statement was, or was refused
 	shared   bool // another handler ran in this transaction before
+	marked   bool // Savepoint was called for the handler that runs
 }
 
 // Context implements inbox.Session.
@@ -169,9 +170,11 @@ func (s *session) Commit(ctx context.Context) error {
 // judged, unless proof is wanted.
 func (s *session) ready(ctx context.Context, proof bool) error {
 	s.mu.Lock()
-	doomed := s.doomed
+	doomed, marked := s.doomed, s.marked
 	s.mu.Unlock()
-	if doomed != nil && s.judged() && !s.leaks() {
+	// Where there is a savepoint the return to it is the proof: the proof by another
+	// one would release it.
+	if doomed != nil && (marked && !proof || s.judged() && !s.leaks()) {
 		return &inbox.SwallowedError{Err: doomed}
 	}
 	switch st := s.status(); {

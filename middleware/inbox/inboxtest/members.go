@@ -1,0 +1,127 @@
+package inboxtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sekali-mq/sekali/middleware/inbox"
+)
+
+// taking returns after that much time, or with the error of the handler's context.
+func taking(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A member that runs out of time behind others of its group runs again, alone: what
+// they took of its deadline makes it no failed attempt. The first one had it all.
+func groupSharesADeadline(h *test) {
+	const deadline = 500 * time.Millisecond
+	for late := range 2 {
+		g := h.gathering(inbox.Config{Deadline: deadline, LockWait: deadline / 2})
+		keys := names(3)
+		var calls atomic.Int64
+		for key, r := range g.run(keys, func(key string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				if err := h.write(fmt.Sprint(late, key))(ctx); err != nil || key != keys[late] || calls.Add(1) > 1 {
+					return err
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		}) {
+			want, effects := inbox.Processed, 1
+			if late == 0 && key == keys[0] {
+				want, effects = inbox.Failed, 0
+			}
+			if r.out != want || want == inbox.Failed && inbox.ClassOf(r.err) != inbox.ClassPlain {
+				h.Errorf("%s: %s, %v", key, r.out, r.err)
+			}
+			h.effects(fmt.Sprint(late, key), effects)
+		}
+		h.consumer += "x"
+	}
+}
+
+// Members that the budget left over are taken back, however many they are, and run
+// in the next group, once.
+func groupsOfTheLargestSize(h *test) {
+	const budget = 200 * time.Millisecond // of the engine
+	g := h.gathering(inbox.Config{Group: inbox.MaxGroup})
+	keys := make([]string, 2*inbox.MaxGroup)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("m%04d", i)
+	}
+	var calls atomic.Int64
+	for key, r := range g.run(keys, func(key string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			calls.Add(1)
+			if key == keys[0] {
+				return taking(ctx, budget+budget/2)
+			}
+			return nil
+		}
+	}) {
+		if r.out != inbox.Processed || key == keys[len(keys)-1] && g.size(key) < 2 {
+			h.Errorf("%s: %s, %v, of %d", key, r.out, r.err, g.size(key))
+		}
+	}
+	if calls.Load() != int64(len(keys)) {
+		h.Errorf("%d calls", calls.Load())
+	}
+}
+
+// Members whose contexts all end while their group waits for a connection wait no
+// longer, as one alone would not.
+func groupIsLeftWhileItBegins(h *test) {
+	box := h.open(inbox.Config{Group: 64}, 1)
+	busy := h.consumer + "-busy"
+	h.register(box, busy)
+	inside, gate := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	defer release()
+	holder := start(func() (inbox.Outcome, error) { // it has the only connection
+		return box.Do(h.ctx, inbox.Claim{Consumer: busy, Key: "k"}, func(context.Context) error {
+			close(inside)
+			<-gate
+			return nil
+		})
+	})
+	<-inside
+	for grouped := false; !grouped && h.ctx.Err() == nil; {
+		var leave [3]context.CancelFunc
+		var left [3]<-chan result
+		for i := range left {
+			var ctx context.Context
+			ctx, leave[i] = context.WithCancel(h.ctx)
+			defer leave[i]()
+			left[i] = start(func() (inbox.Outcome, error) { return box.Do(ctx, h.claim(fmt.Sprint(i)), h.never) })
+			h.queued(box, h.consumer, i, nil)
+		}
+		// The first one is alone. If another was faster it is among those that queue.
+		leave[0]()
+		h.wait(left[0])
+		for n := 2; n == 2 && h.ctx.Err() == nil; { // 0: the others are a group; 1: one of them was the first
+			n = box.Waiting(h.consumer)
+			grouped = n == 0
+		}
+		leave[1]()
+		leave[2]()
+		for _, c := range left[1:] {
+			if r := h.wait(c); r.out != inbox.Failed || inbox.ClassOf(r.err) != inbox.ClassCancelled {
+				h.Errorf("%s, %v", r.out, r.err)
+			}
+		}
+	}
+	release()
+	if r := h.wait(holder); r.out != inbox.Processed {
+		h.Errorf("the holder: %s, %v", r.out, r.err)
+	}
+}
