@@ -67,12 +67,13 @@ func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 		}
 		return nil, nil, sqlstore.Because(ctx, err)
 	}
-	sess := newSession(ctx, s, tx)
 	recs, err := sqlstore.Arrange(cs, rows, func(old []inbox.Claim) ([]inbox.Record, error) { return s.lookup(ctx, tx, old) })
 	if err != nil {
-		sess.end()
+		tx.undo()
 		return nil, nil, sqlstore.Because(ctx, err)
 	}
+	// Not before: it closes the connection when ctx ends, whoever uses that.
+	sess := newSession(ctx, s, tx)
 	for _, r := range recs {
 		if r.New {
 			sess.claims = append(sess.claims, r.Claim)
