@@ -30,7 +30,7 @@
 //	same key, other content             letter
 //	no key                              letter, unless ProcessUnclaimed
 //	inbox.Permanent                     letter
-//	error, panic                        again: in place, then delayed, then letter
+//	error, panic                        again: delayed, or in place without a Delayer; then letter
 //	runtime.Goexit                      delayed or letter; settled by the stack itself
 //	undone by the database              again, not counted as an attempt
 //	claim held elsewhere                again, later
