@@ -16,10 +16,16 @@
 //
 // # Smallest use
 //
-//	stack, err := middleware.NewStack(box, publisher.ToQueues(), middleware.StackConfig{})
+//	stack, err := middleware.NewStack(box, publisher.ToQueues(), middleware.StackConfig{
+//		Config: middleware.Config{Consumer: "orders"},
+//	})
 //	...
-//	router.AddPlugin(stack.Plugin) // or give stack.Register to the subscriber
+//	router.AddPlugin(stack.Plugin)
 //	router.AddConsumerHandler("stock", "orders", subscriber, handle).AddMiddleware(stack.Middleware)
+//
+// Our RabbitMQ subscriber names the consumer after its queue: with
+// rabbit.SubscriberConfig{Register: stack.Register} neither Consumer nor plugin
+// are needed. The plugin registers only the names that the Config gives.
 //
 // In handle, inbox.Tx(msg.Context()) is the transaction to write through.
 //
