@@ -120,7 +120,7 @@ func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
 	if b == nil {
 		errs = append(errs, errors.New("inbox is nil: open one first, for instance with pginbox.Open"))
 	} else if n := b.MaxConnections(); n > 0 && n < c.Concurrency {
-		c.Logger.Warn("concurrency lowered to the connections of the pool: raise db.SetMaxOpenConns (and SetMaxIdleConns with it)",
+		c.Logger.Warn("concurrency lowered to the connections of the pool: raise db.SetMaxOpenConns (and SetMaxIdleConns with it), or MaxConns of a pgxpool",
 			"concurrency", c.Concurrency, "connections", n)
 		c.Concurrency = n
 	}
