@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // hot is how many rows the stock table has where messages meet all the time.
@@ -70,7 +71,7 @@ func start() int {
 	flag.StringVar(&b.cpuProfile, "cpuprofile", "", "write the processor profile of the first measurement to this file: go run . -systems S4 -rounds 1 -cpuprofile cpu.out")
 	flag.Parse()
 	b.sections, b.systems, b.queues = split(only), split(names), split(queues)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := b.run(ctx, os.Getenv("SEKALI_POSTGRES_URL"), os.Getenv("SEKALI_RABBITMQ_URL")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
