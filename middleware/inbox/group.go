@@ -45,6 +45,8 @@ type lane struct {
 	solo   int       // so many are to run alone before the next group
 	off    bool      // a handler ended the transaction: no groups any more
 	locked time.Time // until then groups take the lock
+
+	committing chan struct{} // closed when the last commit beside the lane is over
 }
 
 func (b *Inbox) lane(ctx context.Context, consumer string) *lane {
@@ -125,6 +127,24 @@ func (l *lane) serve() {
 			l.mu.Unlock()
 		}
 	}
+}
+
+// beside commits one group while the next one runs: it sends no statement any more,
+// so it waits for nothing that the next one holds, and who needs its rows waits for
+// the commit. One at a time: the lane has two connections then.
+func (l *lane) beside(commit func()) {
+	over := make(chan struct{})
+	l.mu.Lock()
+	before := l.committing
+	l.committing = over
+	l.mu.Unlock()
+	if before != nil {
+		<-before
+	}
+	go func() {
+		defer close(over)
+		commit()
+	}()
 }
 
 // take returns the members of the next transaction, or those that shall run each

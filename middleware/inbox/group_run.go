@@ -59,14 +59,26 @@ type pass struct {
 func (l *lane) pass(ms []*member, second bool) *pass {
 	b := l.inbox
 	tctx, cancel := context.WithTimeout(context.Background(), b.config.Deadline)
-	defer cancel()
 	p := &pass{lane: l, inbox: b, tctx: tctx, cancel: cancel, second: second}
-	if runners, ok := p.begin(ms); ok {
-		if p.handlers(runners) && p.sets() {
+	runners, ok := p.begin(ms)
+	switch {
+	case !ok, !p.handlers(runners), !p.sets():
+	case p.whole() && overlaps(b.store):
+		l.beside(func() {
+			defer cancel()
 			p.commit()
-		}
+		})
+		return p
+	default:
+		p.commit()
 	}
+	cancel()
 	return p
+}
+
+// whole: all that is left to do for the members is to commit what they did.
+func (p *pass) whole() bool {
+	return len(p.held) > 0 && len(p.unrun)+len(p.apart)+len(p.left) == 0
 }
 
 // begin claims for all members, and returns those whose handlers run.

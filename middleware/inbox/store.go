@@ -67,6 +67,19 @@ type Store interface {
 	Class(err error) Class
 }
 
+// Overlapping is implemented by a Store on which a group of a consumer may begin
+// while the one before it commits: each of its statements sees what was committed by
+// the time it runs.
+type Overlapping interface {
+	// Overlaps is asked once a group.
+	Overlaps() bool
+}
+
+func overlaps(s Store) bool {
+	o, ok := s.(Overlapping)
+	return ok && o.Overlaps()
+}
+
 // Session is one open transaction that holds claims. It is used by one
 // goroutine at a time.
 type Session interface {

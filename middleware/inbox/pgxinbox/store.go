@@ -31,6 +31,8 @@ type store struct {
 var (
 	_ inbox.Store  = (*store)(nil)
 	_ inbox.Pooled = (*store)(nil)
+
+	_ inbox.Overlapping = (*store)(nil)
 )
 
 func newStore(pool *pgxpool.Pool, t sqlstore.Table, c Config) *store {
@@ -50,6 +52,10 @@ func (s *store) MaxOpen() int { return s.maxConns }
 
 // Class implements inbox.Store.
 func (*store) Class(err error) inbox.Class { return postgres.Class(err) }
+
+// Overlaps implements inbox.Overlapping. A snapshot that was taken before the commit
+// would not have what the group before wrote.
+func (s *store) Overlaps() bool { return s.isolation == pgx.ReadCommitted }
 
 // Begin implements inbox.Store: BEGIN and the claim are one trip.
 func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOptions) (inbox.Session, []inbox.Record, error) {

@@ -40,6 +40,8 @@ type Store struct {
 var (
 	_ inbox.Store  = (*Store)(nil)
 	_ inbox.Pooled = (*Store)(nil)
+
+	_ inbox.Overlapping = (*Store)(nil)
 )
 
 // New puts a dialect on a pool. The schema must have been checked.
@@ -53,6 +55,12 @@ func New(db *sql.DB, d *Dialect, o Options) *Store {
 
 // Class implements inbox.Store.
 func (s *Store) Class(err error) inbox.Class { return s.d.Class(err) }
+
+// Overlaps implements inbox.Overlapping. A snapshot that was taken before the commit
+// would not have what the group before wrote.
+func (s *Store) Overlaps() bool {
+	return s.o.Isolation == sql.LevelReadCommitted && s.o.Begin == nil
+}
 
 // MaxOpen implements inbox.Pooled. Where transactions take turns in memory, who
 // waits needs no connection, so the pool bounds nothing.
