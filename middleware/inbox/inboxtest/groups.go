@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -307,97 +305,4 @@ func groupThatIsEnded(h *test) {
 			}
 		}
 	}
-}
-
-// Handlers of all manners, copies, and two processes: at the end every message
-// that was said to be processed took effect once, and every other one left
-// nothing.
-func groupStorm(h *test) {
-	h.storms(func(handler func(ctx context.Context) error) func(ctx context.Context) error { return handler })
-}
-
-// storms runs handlers, each wrapped.
-func (h *test) storms(wrap func(handler func(ctx context.Context) error) func(ctx context.Context) error) {
-	const messages, copies = 150, 2
-	boxes := []*inbox.Inbox{h.gathering(inbox.Config{}).box, h.gathering(inbox.Config{}).box}
-	var wg sync.WaitGroup
-	outcomes := make([]atomic.Int64, messages) // 0 unknown, 1 processed, 2 failed for good
-	for i := range messages * copies {
-		n := i % messages
-		key := fmt.Sprintf("s%03d", n)
-		rnd := rand.New(rand.NewPCG(uint64(h.id), uint64(i)))
-		wg.Go(func() {
-			for h.ctx.Err() == nil {
-				r := <-start(func() (inbox.Outcome, error) {
-					defer func() { _ = recover() }()
-					return boxes[i%len(boxes)].Do(h.ctx, h.claim(key), wrap(h.storm(key, n, rnd.IntN(8))))
-				})
-				switch {
-				case r.out == inbox.Processed, r.out == inbox.Duplicate:
-					outcomes[n].Store(1)
-					return
-				case inbox.ClassOf(r.err) == inbox.ClassPermanent:
-					if errors.Is(r.err, inbox.ErrSplit) {
-						h.Errorf("%s: %v", key, r.err)
-					}
-					outcomes[n].CompareAndSwap(0, 2)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for n := range messages {
-		key := fmt.Sprintf("s%03d", n)
-		switch outcomes[n].Load() {
-		case 1:
-			h.effects(key, 1)
-		case 2:
-			h.effects(key, 0)
-			h.absent(h.claim(key))
-		default:
-			h.Errorf("%s did not end", key)
-		}
-	}
-}
-
-// storm is a handler of one of many manners.
-func (h *test) storm(key string, n, manner int) func(ctx context.Context) error {
-	write := h.write(key)
-	cause := errors.New("by chance")
-	if n%10 == 9 {
-		return func(ctx context.Context) error { return errors.Join(write(ctx), inbox.Permanent(cause)) }
-	}
-	switch manner {
-	case 0:
-		return func(ctx context.Context) error { return errors.Join(write(ctx), cause) }
-	case 1:
-		return func(context.Context) error { return cause }
-	case 2:
-		return func(ctx context.Context) error {
-			_ = write(ctx)
-			panic("by chance")
-		}
-	case 3:
-		return func(ctx context.Context) error {
-			_ = write(ctx)
-			runtime.Goexit()
-			return nil
-		}
-	case 4:
-		return func(ctx context.Context) error {
-			if err := inbox.Alone(ctx); err != nil {
-				return err
-			}
-			return write(ctx)
-		}
-	case 5: // the statement fails, and the handler says nothing of it
-		return func(ctx context.Context) error {
-			_ = h.db.Exec(ctx, "SAVEPOINT mine")
-			_ = h.db.Exec(ctx, h.fail(key))
-			_ = h.db.Exec(ctx, "ROLLBACK TO SAVEPOINT mine")
-			return write(ctx)
-		}
-	}
-	return write
 }

@@ -194,6 +194,7 @@ var ofGroups = []property{
 	{"SetsLateHandle", setsLateHandle},
 	{"SetInsideAnotherClaim", setInsideAnotherClaim},
 	{"SetStorm", setStorm},
+	{"StormOfLeavers", stormOfLeavers},
 }
 
 // ofKeeping are those of what operators do.

@@ -377,15 +377,7 @@ func setOfOne(h *test) {
 
 // The storm of handlers of all manners, through a set.
 func setStorm(h *test) {
-	set := inbox.NewSet(func(ctx context.Context, handlers []func(ctx context.Context) error) error {
-		for _, handler := range handlers {
-			if err := handler(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	h.storms(func(handler func(ctx context.Context) error) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return set.Handle(ctx, handler) }
-	})
+	s := h.aStorm()
+	s.wrap = throughASet()
+	s.run(150)
 }
