@@ -152,7 +152,7 @@ func (l *lane) beside(commit func()) {
 func (l *lane) take() (ms []*member, apart bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), l.limit)
+	n := min(len(l.queue), l.limit, MaxGroup)
 	switch {
 	case len(l.queue) == 0:
 		l.queue, l.busy = nil, false
@@ -188,7 +188,7 @@ func (l *lane) apart() {
 func (l *lane) grow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.limit = min(2*l.limit, l.inbox.config.Group)
+	l.limit += min(l.limit, l.inbox.config.Group-l.limit)
 }
 
 // deadlocked has the groups take the lock for a while.

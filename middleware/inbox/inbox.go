@@ -32,8 +32,8 @@ type Config struct {
 	// statement, their handlers one after the other, one commit, then each its own
 	// outcome. A handler may then run twice for one delivery, never after a commit;
 	// it must not wait for another message of its consumer, and one that calls slow
-	// services should ask for Alone first. At most MaxGroup. See docs/groups.md.
-	// Defaults to 0: each has a transaction of its own.
+	// services should ask for Alone first. More than MaxGroup counts as that. See
+	// docs/groups.md. Defaults to 0: each has a transaction of its own.
 	Group int
 	// GroupLock names what the groups of a consumer lock for a while after a
 	// deadlock, so that several instances on the same rows take turns: give consumers
@@ -68,9 +68,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Group < 0 {
 		errs = append(errs, fmt.Errorf("Group is %d: must not be negative", c.Group))
-	}
-	if c.Group > MaxGroup {
-		errs = append(errs, fmt.Errorf("Group is %d: at most %d can share a transaction, and more than 64 gain little", c.Group, MaxGroup))
 	}
 	if c.LockWait == 0 {
 		c.LockWait = 10 * time.Second
@@ -142,7 +139,7 @@ func (b *Inbox) Lookup(ctx context.Context, cs ...Claim) ([]Record, error) {
 
 // GroupSize is the most deliveries that share one transaction, 1 without group
 // commit. A transport should hand out twice as many at a time.
-func (b *Inbox) GroupSize() int { return max(1, b.config.Group) }
+func (b *Inbox) GroupSize() int { return min(max(1, b.config.Group), MaxGroup) }
 
 // Pooled is for stores that work on a bounded pool of connections.
 type Pooled interface {

@@ -3,6 +3,8 @@ package inboxtest
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +56,7 @@ func groupSharesADeadline(h *test) {
 // in the next group, once.
 func groupsOfTheLargestSize(h *test) {
 	const budget = 200 * time.Millisecond // of the engine
-	g := h.gathering(inbox.Config{Group: inbox.MaxGroup})
+	g := h.gathering(inbox.Config{Group: math.MaxInt})
 	keys := make([]string, 2*inbox.MaxGroup)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("m%04d", i)
@@ -69,7 +71,7 @@ func groupsOfTheLargestSize(h *test) {
 			return nil
 		}
 	}) {
-		if r.out != inbox.Processed || key == keys[len(keys)-1] && g.size(key) < 2 {
+		if r.out != inbox.Processed || key == keys[len(keys)-1] && g.size(key) < 2 || g.size(key) > inbox.MaxGroup {
 			h.Errorf("%s: %s, %v, of %d", key, r.out, r.err, g.size(key))
 		}
 	}
@@ -81,7 +83,8 @@ func groupsOfTheLargestSize(h *test) {
 // Members whose contexts all end while their group waits for a connection wait no
 // longer, as one alone would not.
 func groupIsLeftWhileItBegins(h *test) {
-	box := h.open(inbox.Config{Group: 64}, 1)
+	var asked atomic.Int64 // by all that are about to queue
+	box := h.open(inbox.Config{Group: 64, Tenant: func(context.Context) string { asked.Add(1); return "" }}, 1)
 	busy := h.consumer + "-busy"
 	h.register(box, busy)
 	inside, gate := make(chan struct{}), make(chan struct{})
@@ -96,6 +99,7 @@ func groupIsLeftWhileItBegins(h *test) {
 	})
 	<-inside
 	for grouped := false; !grouped && h.ctx.Err() == nil; {
+		asked.Store(0)
 		var leave [3]context.CancelFunc
 		var left [3]<-chan result
 		for i := range left {
@@ -103,18 +107,21 @@ func groupIsLeftWhileItBegins(h *test) {
 			ctx, leave[i] = context.WithCancel(h.ctx)
 			defer leave[i]()
 			left[i] = start(func() (inbox.Outcome, error) { return box.Do(ctx, h.claim(fmt.Sprint(i)), h.never) })
-			h.queued(box, h.consumer, i, nil)
 		}
-		// The first one is alone. If another was faster it is among those that queue.
+		for asked.Load() < int64(len(left)) && h.ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		// Whoever came first is alone, most likely the first one, and the others are the
+		// next group when it has left.
 		leave[0]()
-		h.wait(left[0])
-		for n := 2; n == 2 && h.ctx.Err() == nil; { // 0: the others are a group; 1: one of them was the first
+		for n := 2; n > 1 && h.ctx.Err() == nil; {
 			n = box.Waiting(h.consumer)
 			grouped = n == 0
 		}
-		leave[1]()
-		leave[2]()
-		for _, c := range left[1:] {
+		for i := range left {
+			leave[i]()
+		}
+		for _, c := range left {
 			if r := h.wait(c); r.out != inbox.Failed || inbox.ClassOf(r.err) != inbox.ClassCancelled {
 				h.Errorf("%s, %v", r.out, r.err)
 			}
