@@ -41,14 +41,14 @@ type pass struct {
 	sess   Session
 	second bool
 
-	held     []*member   // whose handlers returned nil
-	done     []answer    // of held
-	unrun    []*member   // whose handlers were not started
-	gathered []*gathered // items that wait for the call of their set
-	apart    []*member   // to run alone once the transaction is over
-	left     []*member   // panicked or left; they wait for the end of the transaction
-	fled     []*member   // those of left whose claims are still held: their set failed
-	first    *member     // whose handler had the whole deadline
+	held     []*member     // whose handlers returned nil
+	done     []answer      // of held
+	unrun    []*member     // whose handlers were not started
+	gathered []*gathered   // items that wait for the call of their set
+	apart    []*member     // to run alone once the transaction is over
+	left     []*member     // panicked or left; they wait for the end of the transaction
+	fled     []*member     // those of left whose claims are still held: their set failed
+	had      time.Duration // that was left of the deadline when the last handler began
 
 	asked int       // members that asked to run alone
 	rest  []*member // to run once more; none of them was committed
@@ -201,14 +201,13 @@ func (p *pass) handlers(ms []*member) bool {
 				return false
 			}
 		}
+		deadline, _ := p.tctx.Deadline()
+		p.had = time.Until(deadline)
 		m.orders <- order{kind: orderRun, tctx: p.tctx, sess: p.sess}
 		a := <-m.answer
 		if a.gathered != nil {
 			p.gathered = append(p.gathered, a.gathered)
 			continue
-		}
-		if i == 0 {
-			p.first = m
 		}
 		if a.alone {
 			p.asked++

@@ -9,6 +9,7 @@ import (
 // sets calls the sets that members gave items to, each once; false when the
 // transaction is over.
 func (p *pass) sets() bool {
+	p.had = 0 // of those that wait for a set's call, nobody had the time to itself
 	for len(p.gathered) > 0 {
 		set := p.gathered[0].set
 		var these, others []*gathered

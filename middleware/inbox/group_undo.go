@@ -21,8 +21,8 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 	if !p.undo([]*member{m}, a, later) {
 		return
 	}
-	if p.tctx.Err() != nil && !a.left && m == p.first {
-		// It would have no more time alone.
+	if p.tctx.Err() != nil && !a.left && 4*p.had >= 3*p.inbox.config.Deadline {
+		// It would have hardly more time alone.
 		m.end(Failed, p.inbox.handlerError(m.ctx, p.tctx, m, true, err))
 	} else {
 		p.put(m, a)

@@ -23,32 +23,48 @@ func taking(ctx context.Context, d time.Duration) error {
 }
 
 // A member that runs out of time behind others of its group runs again, alone: what
-// they took of its deadline makes it no failed attempt. The first one had it all.
+// they took of its deadline makes it no failed attempt. Who had nearly all of it is
+// told.
 func groupSharesADeadline(h *test) {
-	const deadline = 500 * time.Millisecond
-	for late := range 2 {
-		g := h.gathering(inbox.Config{Deadline: deadline, LockWait: deadline / 2})
-		keys := names(3)
-		var calls atomic.Int64
-		for key, r := range g.run(keys, func(key string) func(context.Context) error {
-			return func(ctx context.Context) error {
-				if err := h.write(fmt.Sprint(late, key))(ctx); err != nil || key != keys[late] || calls.Add(1) > 1 {
-					return err
-				}
+	const deadline, others = 300 * time.Millisecond, 180 * time.Millisecond
+	g := h.gathering(inbox.Config{Deadline: deadline, LockWait: deadline / 3})
+	keys := names(3)
+	var took, late atomic.Bool
+	for key, r := range g.run(keys, func(key string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := h.write(key)(ctx); err != nil {
+				return err
+			}
+			switch at, _ := ctx.Deadline(); {
+			case key == keys[0] && !took.Swap(true):
+				return taking(ctx, others)
+			case key == keys[1] && !late.Swap(true) && time.Until(at) < deadline/2:
 				<-ctx.Done()
-				return ctx.Err()
 			}
-		}) {
-			want, effects := inbox.Processed, 1
-			if late == 0 && key == keys[0] {
-				want, effects = inbox.Failed, 0
-			}
-			if r.out != want || want == inbox.Failed && inbox.ClassOf(r.err) != inbox.ClassPlain {
-				h.Errorf("%s: %s, %v", key, r.out, r.err)
-			}
-			h.effects(fmt.Sprint(late, key), effects)
+			return ctx.Err()
 		}
-		h.consumer += "x"
+	}) {
+		if r.out != inbox.Processed && key == keys[1] {
+			h.Errorf("%s: %s, %v", key, r.out, r.err)
+		}
+	}
+	h.effects(keys[1], 1)
+
+	h.consumer += "x"
+	g = h.gathering(inbox.Config{Deadline: time.Second, LockWait: deadline})
+	for key, r := range g.run(keys, func(key string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			err := h.write("late " + key)(ctx)
+			if key == keys[0] {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
+			return err
+		}
+	}) {
+		if want := key == keys[0]; (r.out != inbox.Processed) != want || want && inbox.ClassOf(r.err) != inbox.ClassPlain {
+			h.Errorf("late, %s: %s, %v", key, r.out, r.err)
+		}
 	}
 }
 
