@@ -30,6 +30,14 @@ func (l leveled) Debug(msg string, fields watermill.LogFields) {
 	}
 }
 
+// Info leaves out Watermill's last word: it is said even when handlers were still
+// running.
+func (l leveled) Info(msg string, fields watermill.LogFields) {
+	if msg != "All messages processed" {
+		l.LoggerAdapter.Info(msg, fields)
+	}
+}
+
 func (l leveled) With(fields watermill.LogFields) watermill.LoggerAdapter {
 	return leveled{l.LoggerAdapter.With(fields), l.log}
 }

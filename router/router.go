@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	defaultCloseTimeout = 25 * time.Second
 	// The router waits a little longer than the subscriber, which knows what is
 	// running and puts the rest back.
-	closeMargin = 5 * time.Second
+	closeMargin = time.Second
 )
 
 // Config of a service. The zero value works where the queues and their DLQs
@@ -44,8 +45,9 @@ type Config struct {
 	// StartTimeout bounds what Run does before the first message: connecting,
 	// declaring, registering. Defaults to 30 s.
 	StartTimeout time.Duration
-	// CloseTimeout is how long running handlers may take at the end. Defaults to
-	// 25 s.
+	// CloseTimeout is how long running handlers may take at the end. While the
+	// broker answers, Run returns about a second later at the most: the default fits
+	// into the 30 s that Kubernetes gives. Defaults to 25 s.
 	CloseTimeout time.Duration
 	// Stack has the key rule, attempts and bounds. Its Delayer, Delays and
 	// DeadLetterTopic follow the Topology unless they are given.
@@ -105,6 +107,7 @@ type Router struct {
 	router   *message.Router
 	handlers []handler
 	ran      atomic.Bool
+	running  atomic.Int64 // handlers
 }
 
 type handler struct {
@@ -143,7 +146,18 @@ func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("new router: %w", errors.Join(err, r.conn.Close()))
 	}
+	r.router.AddMiddleware(r.counted)
 	return r, nil
+}
+
+// counted is the outermost middleware: at the end Watermill tells only that some
+// handler has not returned.
+func (r *Router) counted(h message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		r.running.Add(1)
+		defer r.running.Add(-1)
+		return h(msg)
+	}
 }
 
 // Handle sets the handler of a topic's queue. The consumer's name is the queue
@@ -174,22 +188,32 @@ func (r *Router) Watermill() *message.Router { return r.router }
 
 // Run checks the queues, registers the consumers, and handles messages until ctx
 // ends; then handlers finish within CloseTimeout, and what was not begun goes
-// back. It returns nil when ctx has ended, also before or during the start, an
-// error when it could not start. A Router runs once: a second Run is an error
-// and leaves the first alone.
+// back. It returns nil when ctx has ended, also before or during the start; an
+// error when it could not start, and when handlers were still running after
+// CloseTimeout: their messages are delivered again, and what they commit after
+// all is recognised then. A Router runs once: a second Run is an error and leaves
+// the first alone.
 func (r *Router) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return errors.New("run: this router runs or has run already: build a new one with New")
 	}
+	closeRouter := sync.OnceValue(r.router.Close)
 	err := r.start(ctx)
 	switch {
 	case err == nil:
+		// At once: by itself Watermill's router begins its wait for handlers when the
+		// subscriber's is over.
+		defer context.AfterFunc(ctx, func() { _ = closeRouter() })()
 		err = r.router.Run(ctx)
 	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())):
 		r.config.Logger.Info("ended before it was ready", "err", err)
 		err = nil
 	}
-	return errors.Join(err, r.router.Close(), r.sub.Close(), r.pub.Close(), r.conn.Close())
+	closing := errors.Join(closeRouter(), r.sub.Close())
+	if n := r.running.Load(); n > 0 {
+		closing = fmt.Errorf("run: handlers did not return within the CloseTimeout of %s (still running: %d): their messages are delivered again; let handlers end sooner, or raise CloseTimeout, and with it the time after which the process is killed", r.config.CloseTimeout, n)
+	}
+	return errors.Join(err, closing, r.pub.Close(), r.conn.Close())
 }
 
 func (r *Router) start(ctx context.Context) error {

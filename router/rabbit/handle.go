@@ -111,7 +111,9 @@ func (c HandleConfig) withDefaults() (HandleConfig, inbox.Policy, error) {
 // commits; what waits (for the database, for a retry) and what comes after that
 // stays unsettled, and goes back to the queue when the channel is closed. So end
 // in this order: cancel the consumer (ch.Cancel), end ctx, wait for the calls to
-// return, close the channel.
+// return, close the channel. Only you bound that wait. Whoever closes the channel
+// while fn still runs has its delivery again; what fn commits after all is
+// recognised then.
 //
 // What goes back at other times does so after a pause of up to 5 s, within the
 // call. fn gets a copy of the body and the headers, which it may change. Waits
