@@ -27,7 +27,7 @@ func (d *delivery) carryOut(v settle.Verdict) bool {
 			return d.stack.letters.PublishEach(ctx, c.DeadLetterTopic(d.queue()), d.with(ctx, f))[0]
 		},
 		Timeout: c.PublishTimeout,
-		Log:     c.Logger.With("consumer", claim.Consumer, "key", claim.Key, "attempt", v.Attempts),
+		Log:     c.Logger.With("consumer", claim.Consumer, "key", claim.Key),
 	})
 }
 

@@ -171,7 +171,7 @@ func (d *delivery) describe() settle.Delivery {
 		// Each run says so again; the handler is what they have in common.
 		consumer = message.HandlerNameFromCtx(d.msg.Context())
 	}
-	return settle.Delivery{Consumer: consumer, Before: letter.Before(d.msg.Metadata), Run: d.run}
+	return settle.Delivery{Consumer: consumer, Before: letter.Before(d.msg.Metadata), Key: func() string { return d.last.claim.Key }, Run: d.run}
 }
 
 func (d *delivery) run(ctx context.Context, attempt int) (inbox.Outcome, error) {

@@ -30,7 +30,7 @@ type Exits struct {
 	Letter func(ctx context.Context, facts letter.Facts) error
 	// Timeout bounds one publish.
 	Timeout time.Duration
-	// Log names consumer, key and attempt in its attributes.
+	// Log names consumer and key in its attributes.
 	Log *slog.Logger
 }
 
@@ -43,6 +43,7 @@ type Exits struct {
 // shuts down.
 func (v Verdict) CarryOut(ctx, waiting context.Context, claim inbox.Claim, origin letter.Facts, e Exits) (ack bool) {
 	facts := v.facts(claim, origin)
+	e.Log = v.counted(e.Log)
 	switch v.Action {
 	case inbox.Ack:
 		return true
@@ -52,7 +53,7 @@ func (v Verdict) CarryOut(ctx, waiting context.Context, claim inbox.Claim, origi
 		err := e.persist(ctx, waiting, "delayed retry", delayTries, func(ctx context.Context) error {
 			wait, err := e.Delay(ctx, retry, v.Wait)
 			if err == nil {
-				e.Log.Info("message will be tried again", "wait", wait, "err", v.Reason)
+				v.tellDelay(ctx, e.Log, wait)
 			}
 			return err
 		})

@@ -65,6 +65,8 @@ type Verdict struct {
 	Waits int
 	// FirstFailure of the message; zero when no run failed.
 	FirstFailure time.Time
+
+	failed bool // the last run was an attempt, not a wait
 }
 
 // Delivery is one delivery on its way.
@@ -73,6 +75,8 @@ type Delivery struct {
 	Consumer string
 	// Before is what earlier deliveries came to, see letter.Before.
 	Before letter.Facts
+	// Key of the claim, as far as it is known, for the log. Nil for none.
+	Key func() string
 	// Run runs the whole transaction once. A panic becomes a *PanicError; if it
 	// leaves its goroutine the caller goes on with Left.
 	Run func(ctx context.Context, attempt int) (inbox.Outcome, error)
@@ -92,7 +96,7 @@ func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
 // failed attempt that cannot be repeated in place.
 func (s *Settler) Left(d Delivery, attempt int) Verdict {
 	dec := inbox.Decide(inbox.Run{Outcome: inbox.Failed, Err: errLeft, Attempt: attempt, Final: true}, s.policy)
-	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: d.Before.FirstFailure}
+	v := Verdict{Action: dec.Action, Wait: dec.Wait, Reason: errLeft, Attempts: attempt, FirstFailure: d.Before.FirstFailure, failed: true}
 	if v.FirstFailure.IsZero() {
 		v.FirstFailure = time.Now()
 	}
@@ -165,6 +169,7 @@ func (r *round) settle(ctx context.Context) Verdict {
 		r.note(dec, out, err)
 		switch dec.Action {
 		case inbox.Retry:
+			r.tellRetry(dec.Wait)
 			if err := backoff.Sleep(ctx, dec.Wait); err != nil {
 				r.verdict.Action = inbox.Requeue
 				return r.verdict
@@ -240,7 +245,7 @@ func (p plain) Error() string { return p.err.Error() }
 // there: a return would count against the broker's delivery limit, and an outage
 // must make no letters.
 func (r *round) giveUpHolding(err error) Verdict {
-	r.verdict.Action, r.verdict.Reason = inbox.Requeue, err
+	r.verdict.Action, r.verdict.Reason, r.verdict.failed = inbox.Requeue, err, false
 	if delays := r.settler.policy.Delays; errors.Is(err, errHeldTooLong) && len(delays) > 0 {
 		r.verdict.Action, r.verdict.Wait = inbox.Delay, delays[0]
 	}
@@ -264,7 +269,7 @@ func (r *round) run(ctx context.Context, attempt int) (out inbox.Outcome, err er
 	defer func() {
 		if v := recover(); v != nil { // nil for a Goexit, which goes on
 			p := &PanicError{Value: v, Stack: debug.Stack()}
-			r.settler.log.Error("handler panicked", "consumer", r.delivery.Consumer, "attempt", attempt, "panic", fmt.Sprint(v), "stack", string(p.Stack))
+			r.settler.log.Error("handler panicked", "consumer", r.delivery.Consumer, "key", r.delivery.key(), "attempt", attempt, "panic", fmt.Sprint(v), "stack", string(p.Stack))
 			out, err = inbox.Failed, p
 		}
 	}()
@@ -307,7 +312,7 @@ func (r *round) enter(ctx context.Context, p *patience) (held bool, err error) {
 // note keeps the books of the delivery and of the gate after a run.
 func (r *round) note(dec inbox.Decision, out inbox.Outcome, err error) {
 	v := &r.verdict
-	v.Reason = err
+	v.Reason, v.failed = err, dec.Attempt
 	if dec.Attempt {
 		v.Attempts++
 		v.Waits = 0

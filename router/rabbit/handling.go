@@ -98,7 +98,7 @@ func (g *handling) decided(verdict func(of settle.Delivery) settle.Verdict) (ack
 		msg.SetContext(letter.WithDelivery(g.waiting, delivered(g.config.Queue, g.d)))
 		g.msg = msg
 	}
-	return g.carryOut(verdict(settle.Delivery{Consumer: g.config.Consumer, Before: letter.Before(g.msg.Metadata), Run: g.run}))
+	return g.carryOut(verdict(settle.Delivery{Consumer: g.config.Consumer, Before: letter.Before(g.msg.Metadata), Key: func() string { return g.claim.Key }, Run: g.run}))
 }
 
 // settle answers on the channel that delivered. After the shutdown nothing is
@@ -172,7 +172,7 @@ func (g *handling) carryOut(v settle.Verdict) bool {
 			return g.queues.PublishEach(ctx, g.config.DeadLetterQueue(g.config.Queue), with(f))[0]
 		},
 		Timeout: g.config.PublishTimeout,
-		Log:     g.config.Logger.With("consumer", g.claim.Consumer, "key", g.claim.Key, "attempt", v.Attempts),
+		Log:     g.config.Logger.With("consumer", g.claim.Consumer, "key", g.claim.Key),
 	})
 }
 
