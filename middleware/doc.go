@@ -25,7 +25,8 @@
 //
 // Our RabbitMQ subscriber names the consumer after its queue: with
 // rabbit.SubscriberConfig{Register: stack.Register} neither Consumer nor plugin
-// are needed. The plugin registers only the names that the Config gives.
+// are needed. The plugin registers the names that the Config gives, and is an
+// error without one.
 //
 // In handle, inbox.Tx(msg.Context()) is the transaction to write through.
 //

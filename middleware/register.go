@@ -23,8 +23,8 @@ func (i *Idempotent) Register(ctx context.Context, queue string) error {
 
 // Plugin registers the consumers that the configuration names (Consumer, or
 // every handler with ConsumerIsHandler) before the router subscribes. Give it to
-// router.AddPlugin. It returns the error, and the router does not start, when a
-// name belongs to another queue or service.
+// router.AddPlugin. It returns an error, and the router does not start, when the
+// configuration names none, and when a name belongs to another queue or service.
 func (i *Idempotent) Plugin(r *message.Router) error {
 	ctx := context.Background()
 	switch {
@@ -36,6 +36,8 @@ func (i *Idempotent) Plugin(r *message.Router) error {
 		}
 	case i.config.Consumer != "":
 		return i.Register(ctx, i.config.Consumer)
+	default:
+		return inbox.Configf("plugin", "the configuration names no consumer to register: set Config.Consumer, one name per queue (or choose ConsumerIsHandler); with our RabbitMQ subscriber leave the plugin out and set rabbit.SubscriberConfig.Register to the stack's Register")
 	}
 	return nil
 }

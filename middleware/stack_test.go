@@ -254,6 +254,25 @@ func TestForgottenRegistrationIsHeld(t *testing.T) {
 	}
 }
 
+// A plugin that would register nothing keeps the router from starting: its first
+// message would be held.
+func TestPluginWithoutAConsumerIsToldAtStart(t *testing.T) {
+	w := newWorld(t)
+	s, err := middleware.NewStack(w.box, middleware.Trust(w.broker), middleware.StackConfig{})
+	must(t, err)
+	w.router.AddPlugin(s.Plugin)
+	w.router.AddConsumerHandler("handler", topic, w.broker, func(*message.Message) error { return nil }).AddMiddleware(s.Middleware)
+	err = w.router.Run(t.Context())
+	if err == nil {
+		t.Fatal("the router ran")
+	}
+	for _, word := range []string{"Config.Consumer", "ConsumerIsHandler", "SubscriberConfig.Register"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not name %s", err, word)
+		}
+	}
+}
+
 // Messages that a handler returns are published after the commit where that was
 // chosen.
 func TestPublishAfterCommit(t *testing.T) {
