@@ -21,7 +21,8 @@ type HandleConfig struct {
 	// Letters publishes dead letters and delayed retries, confirmed. It may use a
 	// Connection of its own beside the loop's.
 	Letters *Publisher
-	// DeadLetterQueue names where letters go. Defaults to DeadLetterQueue.
+	// DeadLetterQueue names where letters go. That queue must exist; Handle looks
+	// for it on the connection of Letters. Defaults to DeadLetterQueue.
 	DeadLetterQueue func(queue string) string
 	// Delayer puts failed messages back after a while. Defaults to nil: an error
 	// that does not heal within InPlace makes a letter.
@@ -45,8 +46,8 @@ type HandleConfig struct {
 	// InPlace bounds the retries of one delivery while it is unsettled. Defaults to
 	// 5 s.
 	InPlace time.Duration
-	// PublishTimeout bounds one publish of a letter or retry; it is repeated until
-	// confirmed. Defaults to 30 s.
+	// PublishTimeout bounds one publish of a letter or retry, which is repeated until
+	// confirmed, and the look for the DLQ at the start. Defaults to 30 s.
 	PublishTimeout time.Duration
 	// Logger takes what an operator should know. Defaults to silent.
 	Logger *slog.Logger
@@ -106,8 +107,9 @@ func (c HandleConfig) withDefaults() (HandleConfig, inbox.Policy, error) {
 // delivery. The func is safe for concurrent use: call it on several goroutines to
 // handle several messages at once, at most as many as the channel's prefetch.
 //
-// Handle registers the consumer, hence ctx, and fails when the name belongs to
-// another queue or service. When ctx ends later, a running fn still finishes and
+// Handle looks for the DLQ and registers the consumer, hence ctx. It fails when
+// the DLQ is missing, and when the name belongs to another queue or service. When
+// ctx ends later, a running fn still finishes and
 // commits; what waits (for the database, for a retry) and what comes after that
 // stays unsettled, and goes back to the queue when the channel is closed. So end
 // in this order: cancel the consumer (ch.Cancel), end ctx, wait for the calls to
@@ -132,9 +134,27 @@ func Handle(ctx context.Context, b *inbox.Inbox, c HandleConfig, fn func(ctx con
 	if err != nil {
 		return nil, inbox.ConfigError("rabbit.Handle", err)
 	}
+	if err := c.findLetters(ctx); err != nil {
+		return nil, err
+	}
 	if err := b.Register(ctx, inbox.Consumer{Name: c.Consumer, Queue: c.Queue, KeyRule: c.Key.String()}); err != nil {
 		return nil, err
 	}
 	h := &handler{ctx: inbox.WithConsumer(ctx, c.Consumer), inbox: b, config: c, fn: fn, queues: c.Letters.ToQueues(), settler: settle.New(policy, c.Logger), open: make(map[*amqp.Channel]context.Context)}
 	return h.handle, nil
+}
+
+// findLetters looks for the DLQ, which every message that cannot be handled would
+// wait for.
+func (c HandleConfig) findLetters(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.PublishTimeout, fmt.Errorf("no answer within the PublishTimeout of %s", c.PublishTimeout))
+	defer cancel()
+	err := c.Letters.wire.conn.publish.find(ctx, c.DeadLetterQueue(c.Queue))
+	switch {
+	case errors.Is(err, ErrNoQueue):
+		return inbox.Configf("rabbit.Handle", "letters need a queue to go to: create it, or name another one in DeadLetterQueue: %w", err)
+	case err != nil:
+		return fmt.Errorf("rabbit.Handle: %w", err)
+	}
+	return nil
 }

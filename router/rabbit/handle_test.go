@@ -147,6 +147,7 @@ func TestPlainLoopSurvivesADeadChannel(t *testing.T) {
 	r := newRig(t)
 	box, db := r.shop()
 	q := r.queue(nil)
+	r.declare(rabbit.DeadLetterQueue(q), nil)
 	pub := r.publisher(rabbit.PublisherConfig{})
 	loop := r.channel()
 	runs := 0
@@ -180,6 +181,8 @@ func TestPlainLoopSurvivesADeadChannel(t *testing.T) {
 func TestHandleRefusesASecondQueueUnderOneName(t *testing.T) {
 	r := newRig(t)
 	box, _ := r.shop()
+	r.declare("a.dlq", nil)
+	r.declare("b.dlq", nil)
 	pub := r.publisher(rabbit.PublisherConfig{})
 	nothing := func(context.Context, amqp.Delivery) error { return nil }
 	_, err := rabbit.Handle(context.Background(), box, rabbit.HandleConfig{Queue: "a", Consumer: "c", Letters: pub}, nothing)
@@ -193,4 +196,26 @@ func TestHandleRefusesASecondQueueUnderOneName(t *testing.T) {
 			t.Errorf("%s is not named in: %v", field, err)
 		}
 	}
+}
+
+// Without its DLQ a loop would keep the first message that fails for ever.
+func TestHandleRefusesToStartWithoutItsLetterQueue(t *testing.T) {
+	r := newRig(t)
+	box, _ := r.shop()
+	q := r.queue(nil)
+	c := rabbit.HandleConfig{Queue: q, Letters: r.publisher(rabbit.PublisherConfig{})}
+	nothing := func(context.Context, amqp.Delivery) error { return nil }
+	_, err := rabbit.Handle(context.Background(), box, c, nothing)
+	if !errors.Is(err, rabbit.ErrNoQueue) || inbox.ClassOf(err) != inbox.ClassConfig {
+		t.Fatalf("%v, want a missing queue", err)
+	}
+	for _, word := range []string{rabbit.DeadLetterQueue(q), "create it", "DeadLetterQueue"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+	r.declare("elsewhere", nil)
+	c.DeadLetterQueue = func(string) string { return "elsewhere" }
+	_, err = rabbit.Handle(context.Background(), box, c, nothing)
+	r.must(err)
 }

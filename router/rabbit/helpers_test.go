@@ -95,6 +95,13 @@ func (r *rig) declare(name string, args amqp.Table) {
 	r.must(err)
 }
 
+// remove deletes a queue with all that is in it.
+func (r *rig) remove(name string) {
+	r.Helper()
+	_, err := r.raw.QueueDelete(name, false, false, false)
+	r.must(err)
+}
+
 // send publishes with the plain client.
 func (r *rig) send(queue string, p amqp.Publishing) {
 	r.Helper()

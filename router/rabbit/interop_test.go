@@ -200,6 +200,7 @@ func inRouter(r *rig, box *inbox.Inbox, key inbox.Key, queue string, meta map[st
 func inLoop(r *rig, box *inbox.Inbox, key inbox.Key, queue string, _ map[string]string) *atomic.Int64 {
 	r.Helper()
 	runs := new(atomic.Int64)
+	r.declare(rabbit.DeadLetterQueue(queue), nil)
 	pub := r.publisher(rabbit.PublisherConfig{})
 	handle, err := rabbit.Handle(context.Background(), box, rabbit.HandleConfig{Queue: queue, Letters: pub, Key: key}, func(context.Context, amqp.Delivery) error {
 		runs.Add(1)

@@ -20,15 +20,16 @@ import (
 // through when there is a place for it.
 func TestHandleKeepsAMessageWhoseLetterIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(r *rig, dlq string)
-		mend    func(r *rig, dlq string)
+		spoil func(r *rig, dlq string)
+		mend  func(r *rig, dlq string)
 	}{
-		"no DLQ": {
-			prepare: func(*rig, string) {},
-			mend:    func(r *rig, dlq string) { r.declare(dlq, nil) },
+		"the DLQ was deleted": {
+			spoil: func(r *rig, dlq string) { r.remove(dlq) },
+			mend:  func(r *rig, dlq string) { r.declare(dlq, nil) },
 		},
 		"the DLQ is full": {
-			prepare: func(r *rig, dlq string) {
+			spoil: func(r *rig, dlq string) {
+				r.remove(dlq)
 				r.declare(dlq, amqp.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"})
 				r.send(dlq, amqp.Publishing{MessageId: "older"})
 			},
@@ -44,7 +45,7 @@ func TestHandleKeepsAMessageWhoseLetterIsRefused(t *testing.T) {
 			box, db := r.shop()
 			q := r.queue(nil)
 			dlq := rabbit.DeadLetterQueue(q)
-			c.prepare(r, dlq)
+			r.declare(dlq, nil)
 			var calls atomic.Int64
 			log := &lines{}
 			handle, err := rabbit.Handle(context.Background(), box, rabbit.HandleConfig{
@@ -54,6 +55,7 @@ func TestHandleKeepsAMessageWhoseLetterIsRefused(t *testing.T) {
 				return errors.Join(write(ctx, d), errors.New("no stock"))
 			})
 			r.must(err)
+			c.spoil(r, dlq)
 			loop, ended := r.consume(q, handle)
 			r.send(q, amqp.Publishing{MessageId: "m", Body: []byte("m")})
 			const refused = "letter could not be published"
@@ -93,12 +95,15 @@ func TestMessageOfARefusedLetterGoesBackAtTheEnd(t *testing.T) {
 	r := newRig(t)
 	box, _ := r.shop()
 	q := r.queue(nil)
+	dlq := rabbit.DeadLetterQueue(q)
+	r.declare(dlq, nil)
 	log := &lines{}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	handle, err := rabbit.Handle(ctx, box, rabbit.HandleConfig{Queue: q, Letters: r.publisher(rabbit.PublisherConfig{}), MaxAttempts: 1, Logger: log.logger()},
 		func(context.Context, amqp.Delivery) error { return errors.New("no stock") })
 	r.must(err)
+	r.remove(dlq)
 	loop, ended := r.consume(q, handle)
 	r.send(q, amqp.Publishing{MessageId: "m", Body: []byte("m")})
 	r.eventually("the letter is refused", func() bool { return log.count("letter could not be published") > 0 })
