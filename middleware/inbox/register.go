@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -80,7 +81,7 @@ func (b *Inbox) Register(ctx context.Context, c Consumer) error {
 	case row.Queue != c.Queue:
 		return Configf(op, "the name belongs to queue %q, this is queue %q: give this consumer another name, or rename the registered one", row.Queue, c.Queue)
 	case c.KeyRule != "" && row.KeyRule != c.KeyRule:
-		return Configf(op, "registered with key rule %q, now %q: keys of the two rules do not recognise each other's messages; rename the consumer, or accept the new rule on purpose in its row", row.KeyRule, c.KeyRule)
+		return Configf(op, "registered with key rule %q, now %q: keys of the two rules do not recognise each other's messages; rename the consumer, or accept the new rule when no copy of a message of the old one can come any more: sekali inbox accept-key-rule %s %s --why \"...\"", row.KeyRule, c.KeyRule, shell(c.Name), shell(c.KeyRule))
 	}
 	b.modes.set(row)
 	if err := row.held(); err != nil {
@@ -91,6 +92,9 @@ func (b *Inbox) Register(ctx context.Context, c Consumer) error {
 	}
 	return nil
 }
+
+// shell quotes a word of a command.
+func shell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func (m *modes) set(row Consumer) {
 	m.mu.Lock()

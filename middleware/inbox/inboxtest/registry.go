@@ -1,6 +1,7 @@
 package inboxtest
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -48,6 +49,8 @@ func registration(h *test) {
 	} {
 		if err := h.box.Register(h.ctx, other); inbox.ClassOf(err) != inbox.ClassConfig {
 			h.Errorf("register with another %s: %v", what, err)
+		} else if what == "key rule" && !strings.Contains(err.Error(), "sekali inbox accept-key-rule '"+c.Name+"' 'message-id' --why") {
+			h.Errorf("register with another key rule: %v does not name the command that accepts it", err)
 		}
 	}
 	// Two services that take one name for different queues: the second is refused.
