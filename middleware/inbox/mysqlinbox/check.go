@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -43,7 +44,7 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 	}
 	for _, r := range []relation{live, registry} {
 		if r.kind == "" {
-			return s, cols, missing(r.name)
+			return s, cols, inbox.ConfigError(opOpen, missing(r.name))
 		}
 	}
 	// One that the user may not see is judged by mayUse.
@@ -57,7 +58,7 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 	cols = live.judge(f, t)
 	g := sqlstore.NewFaults(registry.name)
 	registry.judgeRegistry(g)
-	if err := errors.Join(append(beside, f.Err(opOpen), g.Err(opOpen))...); err != nil {
+	if err := errors.Join(append(beside, f.Err(), g.Err())...); err != nil {
 		return s, cols, inbox.ConfigError(opOpen, err)
 	}
 	if err := mayUse(ctx, conn, *t, c); err != nil {
@@ -68,7 +69,7 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (s sett
 }
 
 func missing(table string) error {
-	return inbox.Configf(opOpen, "table %s does not exist for this user: call mysqlinbox.Migrate, or run the statements of mysqlinbox.Schema with your migration tool", table)
+	return fmt.Errorf("table %s does not exist for this user: call mysqlinbox.Migrate, or run the statements of mysqlinbox.Schema with your migration tool", table)
 }
 
 // say what an adopted table cannot do.

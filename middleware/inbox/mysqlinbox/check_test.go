@@ -80,6 +80,9 @@ func TestOpenRefuses(t *testing.T) {
 			if inbox.ClassOf(err) != inbox.ClassConfig || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
+			if n := strings.Count(err.Error(), "open mysqlinbox:"); n != 1 {
+				t.Errorf("%v names its operation %d times", err, n)
+			}
 			if !c.fixed {
 				return
 			}

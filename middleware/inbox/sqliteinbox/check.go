@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -34,14 +35,14 @@ func check(ctx context.Context, db *sql.DB, t *sqlstore.Table, c Config) (file s
 		return "", err
 	}
 	if live.kind == "" {
-		return "", missing(t.Claims, s)
+		return "", inbox.ConfigError(opOpen, missing(t.Claims, s))
 	}
 	if registry.kind == "" {
-		return "", missing(t.Consumers, s)
+		return "", inbox.ConfigError(opOpen, missing(t.Consumers, s))
 	}
 	live.judge(f, t)
 	var errs []error
-	if err := f.Err(opOpen); err != nil {
+	if err := f.Err(); err != nil {
 		errs = append(errs, err)
 	}
 	for name, quoted := range map[string]string{sqlstore.KeepingTable: t.Keeping, sqlstore.AuditTable: t.Audit} {
@@ -94,9 +95,9 @@ func fresh(ctx context.Context, db *sql.DB) (_ *sql.Conn, release func() error, 
 // missing says which table is not there, and why it may be.
 func missing(name string, s settings) error {
 	if s.file == "" {
-		return inbox.Configf(opOpen, "table %s does not exist on a fresh connection: a database in memory belongs to one connection; use a file, or db.SetMaxOpenConns(1) before sqliteinbox.Migrate", name)
+		return fmt.Errorf("table %s does not exist on a fresh connection: a database in memory belongs to one connection; use a file, or db.SetMaxOpenConns(1) before sqliteinbox.Migrate", name)
 	}
-	return inbox.Configf(opOpen, "table %s does not exist in %s: call sqliteinbox.Migrate, or run the statements of sqliteinbox.Schema with your migration tool", name, s.file)
+	return fmt.Errorf("table %s does not exist in %s: call sqliteinbox.Migrate, or run the statements of sqliteinbox.Schema with your migration tool", name, s.file)
 }
 
 // settings of a connection.

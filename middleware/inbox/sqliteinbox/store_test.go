@@ -64,6 +64,9 @@ func TestOpenRefusesTables(t *testing.T) {
 			if inbox.ClassOf(err) != inbox.ClassConfig || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
+			if n := strings.Count(err.Error(), "open sqliteinbox:"); n != 1 {
+				t.Errorf("%v names its operation %d times", err, n)
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -55,10 +56,10 @@ func Check(ctx context.Context, conn *sql.Conn, t *sqlstore.Table, o CheckOption
 		if r.oid != 0 {
 			return nil
 		}
-		return inbox.Configf(o.Op, "table %s does not exist for this user and search_path: call %s.Migrate, or run the statements of %s.Schema with your migration tool", r.name, o.Package, o.Package)
+		return fmt.Errorf("table %s does not exist for this user and search_path: call %s.Migrate, or run the statements of %s.Schema with your migration tool", r.name, o.Package, o.Package)
 	}
 	if err := cmp.Or(missing(live), missing(registry)); err != nil {
-		return err
+		return inbox.ConfigError(o.Op, err)
 	}
 	f := sqlstore.NewFaults(t.Claims)
 	live.judge(f, t)
@@ -66,7 +67,7 @@ func Check(ctx context.Context, conn *sql.Conn, t *sqlstore.Table, o CheckOption
 	registry.judgeRegistry(g, o.Package)
 	h := sqlstore.NewFaults(t.Keeping)
 	keeping.judgeKeeping(h)
-	if err := errors.Join(f.Err(o.Op), g.Err(o.Op), missing(keeping), h.Err(o.Op), missing(audit)); err != nil {
+	if err := errors.Join(f.Err(), g.Err(), missing(keeping), h.Err(), missing(audit)); err != nil {
 		return inbox.ConfigError(o.Op, err)
 	}
 	if !t.Fingerprint {

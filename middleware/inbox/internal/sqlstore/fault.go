@@ -46,13 +46,9 @@ func (f *Faults) Addf(format string, args ...any) {
 	f.errs = append(f.errs, fmt.Errorf("table %s: %w", f.table, fmt.Errorf(format, args...)))
 }
 
-// Err returns all faults at once, as class Config; nil when there are none.
-func (f *Faults) Err(op string) error {
-	if len(f.errs) == 0 {
-		return nil
-	}
-	return inbox.ConfigError(op, errors.Join(f.errs...))
-}
+// Err returns all faults at once, nil when there are none. Whoever returns them
+// names the operation, once, and the class: Config.
+func (f *Faults) Err() error { return errors.Join(f.errs...) }
 
 // Table is its name in the sentences.
 func (f *Faults) Table() string { return f.table }
