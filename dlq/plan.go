@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -39,6 +40,12 @@ func (l *Letters) Plan(ctx context.Context, c RedriveConfig) (p Plan, err error)
 	return p, failed(op, nil, flush())
 }
 
+// reasonOf is what letters that stay for one reason have in common: its text
+// without keys, numbers and times.
+func reasonOf(why, key string) string {
+	return strings.ReplaceAll(shape(why, key), maskedTime, "...")
+}
+
 func (l *Letters) planPage(ctx context.Context, c RedriveConfig, page []*row, p *Plan, works map[string]work) error {
 	js, err := l.judge(ctx, page)
 	if err != nil {
@@ -49,7 +56,7 @@ func (l *Letters) planPage(ctx context.Context, c RedriveConfig, page []*row, p 
 		p.add(d)
 		if d.step != send {
 			if d.step != resolve {
-				p.Why[shape(d.why, r.Key)]++
+				p.Why[reasonOf(d.why, r.Key)]++
 			}
 			continue
 		}

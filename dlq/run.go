@@ -74,7 +74,8 @@ type Plan struct {
 	Queues map[string]int64
 	// Kinds that would be sent, with their number.
 	Kinds map[string]int64
-	// Why letters stay, with their number.
+	// Why letters stay, with their number: the reasons without keys ("#"), numbers
+	// and times ("...").
 	Why map[string]int64
 	// Older counts those to be sent that are older than work which their consumer
 	// has done since: a redrive does not restore the order.

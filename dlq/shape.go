@@ -16,6 +16,8 @@ const (
 	// their letters.
 	idLength = 6
 	kindSize = 8
+	// maskedTime is what shape makes of a time in UTC as time.RFC3339.
+	maskedTime = "#T#Z"
 )
 
 // shape masks what differs between errors of one kind: the key, words with

@@ -63,6 +63,9 @@ func TestEveryVerdictHasItsProof(t *testing.T) {
 		if plan.Sent != 1 || plan.Resolved != 1 || plan.Looked != run.Counts.Looked {
 			r.Errorf("plan: %+v", plan.Counts)
 		}
+		if why := "processed at ..., payload not compared: its claim has no fingerprint"; plan.Why[why] != 1 {
+			r.Errorf("reasons %v, want %q among them", plan.Why, why)
+		}
 		r.want(isNew.ID, dlq.Sent)
 		r.want(done.ID, dlq.Resolved)
 		for _, id := range []int64{other.ID, bare.ID, split.ID, unproven.ID, keyless.ID, stranger.ID} {
