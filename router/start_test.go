@@ -138,12 +138,16 @@ func TestBrokerThatIsNotThereIsToldWithoutCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := *u
 			c.change(&u)
-			svc, err := router.New(u.String(), r.box("test", 2, new(events)), router.Config{StartTimeout: c.timeout, Logger: r.log.logger()})
+			log := &recorder{changed: make(chan struct{})}
+			svc, err := router.New(u.String(), r.box("test", 2, new(events)), router.Config{StartTimeout: c.timeout, Logger: log.logger()})
 			r.must(err)
 			r.must(svc.Handle(queue, effect))
 			err = r.refused(svc)
 			r.says(err.Error(), c.words...)
-			for _, text := range []string{err.Error(), r.log.String()} {
+			if strings.Contains(log.String(), "trying again") != (name == "down") {
+				t.Errorf("the log does not tell whether it is tried again:\n%s", log)
+			}
+			for _, text := range []string{err.Error(), log.String()} {
 				if strings.Contains(text, password) || strings.Contains(text, "wrong-secret") {
 					t.Errorf("%q repeats the password", text)
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -52,6 +53,7 @@ type Connection struct {
 	config           ConnectionConfig
 	url, addr        string
 	consume, publish *link
+	differing        sync.Map // names of queues that were said to exist with other arguments
 }
 
 // NewConnection checks url and c; it does not dial. Close it when subscribers

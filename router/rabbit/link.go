@@ -178,6 +178,7 @@ func (l *link) set(conn *amqp.Connection, blocked string, err error, attempt int
 	l.mu.Lock()
 	l.conn, l.blocked, l.lastErr = conn, blocked, err
 	l.ever = l.ever || conn != nil
+	refused := !l.ever && lasting(err) // nobody waits for that, see wait
 	close(l.changed)
 	l.changed = make(chan struct{})
 	l.mu.Unlock()
@@ -187,6 +188,9 @@ func (l *link) set(conn *amqp.Connection, blocked string, err error, attempt int
 	switch {
 	case errors.Is(err, ErrClosed):
 		change.State, change.Err = Stopped, nil
+	case conn == nil && refused:
+		change.State = Disconnected
+		log.Error("Not connected to RabbitMQ", err, watermill.LogFields{"attempt": attempt})
 	case conn == nil:
 		change.State = Disconnected
 		log.Error("Not connected to RabbitMQ, trying again", err, watermill.LogFields{"attempt": attempt})

@@ -28,7 +28,7 @@ import (
 //
 // Dead letters travel through the default exchange, so that there is no
 // exchange or binding that could be missing. What exists is never changed; where
-// it has other arguments, that is logged.
+// it has other arguments, that is logged, once.
 //
 // At-least-once dead-lettering needs the stream_queue feature flag (RabbitMQ 3.10
 // to 3.13: rabbitmqctl enable_feature_flag stream_queue; on by default in new
@@ -210,8 +210,7 @@ func (t *Topology) declareQueues(ctx context.Context, l *link, name string) erro
 			return err
 		})
 		if isCode(err, amqp.PreconditionFailed) {
-			// It exists and differs; declaring never changes a queue.
-			l.owner.config.Logger.Error("Queue exists with other arguments and is used as it is", err, watermill.LogFields{"queue": q.name})
+			l.owner.differs(q.name, err)
 			continue
 		}
 		if err != nil {
@@ -219,6 +218,15 @@ func (t *Topology) declareQueues(ctx context.Context, l *link, name string) erro
 		}
 	}
 	return nil
+}
+
+// differs says, once for each queue, that it exists with other arguments:
+// declaring never changes a queue.
+func (c *Connection) differs(queue string, err error) {
+	if _, said := c.differing.LoadOrStore(queue, true); said {
+		return
+	}
+	c.config.Logger.Error("Queue exists with other arguments and is used as it is: set a policy for what it lacks, or use a queue of a new name; sekali inbox check --management URL tells whether it can lose messages", err, watermill.LogFields{"queue": queue})
 }
 
 // find looks for a queue without declaring it.

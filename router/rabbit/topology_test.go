@@ -83,6 +83,27 @@ func TestExistingQueuesAreUsedAsTheyAre(t *testing.T) {
 	}
 }
 
+// A queue with other arguments is used, and said once however often it is
+// declared, with what to do about it.
+func TestQueueWithOtherArgumentsIsSaidOnce(t *testing.T) {
+	r := newRig(t)
+	q := r.queue(nil)
+	topology := &rabbit.Topology{RetrySteps: []time.Duration{}}
+	sub := r.subscriber(rabbit.SubscriberConfig{Topology: topology})
+	r.must(sub.SubscribeInitialize(q))
+	r.subscribe(sub, q)
+	r.must(r.publisher(rabbit.PublisherConfig{Topology: topology}).Publish(q, message.NewMessage("m", nil)))
+	const said = "Queue exists with other arguments"
+	if n := r.log.count(said); n != 1 {
+		t.Errorf("said %d times:\n%s", n, r.log.text())
+	}
+	for _, word := range []string{"set a policy", "new name", "sekali inbox check --management URL", q} {
+		if !strings.Contains(r.log.text(), word) {
+			t.Errorf("the log does not say %q:\n%s", word, r.log.text())
+		}
+	}
+}
+
 // The delivery limit is the broker's answer to a message that kills its reader.
 func TestMessageOverTheDeliveryLimitWaitsInTheDLQ(t *testing.T) {
 	r := newRig(t)
