@@ -98,6 +98,15 @@ func swallowedError(h *test) {
 	h.effects("k", 1)
 }
 
+// A handler that knows that what the database refuses now will be taken later (a
+// stock below zero, before it is refilled) is believed.
+func retryAfterARefusal(h *test) {
+	h.wantErr(inbox.ClassPlain, nil, h.claim("k"), func(ctx context.Context) error {
+		return inbox.RetryAfter(h.db.Exec(ctx, h.fail("k")), time.Minute)
+	})
+	h.absent(h.claim("k"))
+}
+
 // An error that a ROLLBACK TO undid does not count.
 func swallowedErrorUndone(h *test) {
 	h.want(inbox.Processed, h.claim("k"), func(ctx context.Context) error {

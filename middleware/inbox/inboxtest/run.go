@@ -147,6 +147,7 @@ var ofRuns = []property{
 
 	{"Refusals", refusals},
 	{"SavepointsWork", savepointsWork},
+	{"RetryAfterARefusal", retryAfterARefusal},
 	{"SwallowedError", swallowedError},
 	{"SwallowedErrorUndone", swallowedErrorUndone},
 	{"SwallowedErrorBeforeSavepoint", swallowedErrorBeforeSavepoint},
