@@ -11,7 +11,6 @@ import (
 
 	"github.com/sekali-mq/sekali/internal/letter"
 	"github.com/sekali-mq/sekali/internal/settle"
-	"github.com/sekali-mq/sekali/internal/stack"
 	"github.com/sekali-mq/sekali/middleware/inbox"
 )
 
@@ -118,7 +117,6 @@ func NewStack(b *inbox.Inbox, letters Confirmed, c StackConfig) (*Stack, error) 
 // Middleware wraps a handler.
 func (s *Stack) Middleware(h message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) (produced []*message.Message, err error) {
-		stack.Grow()
 		waiting, cancel := letter.UntilStopping(msg.Context())
 		defer cancel()
 		d := &delivery{stack: s, msg: msg, handler: h, waiting: waiting}

@@ -86,6 +86,7 @@ type Delivery struct {
 // handler: it ends when the consumer shuts down, and then no new run is begun
 // and the verdict is Requeue.
 func (s *Settler) Settle(ctx context.Context, d Delivery) Verdict {
+	grow()
 	r := &round{settler: s, delivery: d, gate: s.gate(d.Consumer), verdict: Verdict{
 		Attempts: d.Before.Attempts, Waits: d.Before.Waits, FirstFailure: d.Before.FirstFailure,
 	}}

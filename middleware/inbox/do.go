@@ -250,6 +250,7 @@ func (b *Inbox) call(ctx, tctx context.Context, sess Session, m *member, s *scop
 	hctx, kill := sess.Context(hctx)
 	s.given.kill = kill
 	defer kill()
+	defer s.given.close() // before the context ends, which a call that is left behind may wait for
 	if m.rec.New && b.config.Already != nil {
 		already, err = b.config.Already(hctx, m.claim)
 		if err != nil {

@@ -101,7 +101,6 @@ func (b *Inbox) obey(m *member, o order) {
 	}()
 	Claimed(m.ctx)
 	s := &scope{inbox: b, claim: m.claim, outer: scopeOf(m.ctx), grouped: true, member: m, sess: o.sess}
-	defer s.given.close()
 	already, err := b.call(m.ctx, o.tctx, o.sess, m, s)
 	a = answer{err: err, already: already, alone: s.wantsAlone.Load() || errors.Is(err, errAlone)}
 }

@@ -22,6 +22,7 @@ type Proxy struct {
 	down  bool
 	conns map[net.Conn]struct{}
 	armed *cut
+	named map[string]string // see Prepared
 }
 
 var _ Network = (*Proxy)(nil)
@@ -80,6 +81,17 @@ func (p *Proxy) Up() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = false
+}
+
+// Prepared tells under which name a driver prepares a statement, so that it is known
+// when it is sent by its name, as an extended query of PostgreSQL.
+func (p *Proxy) Prepared(statement, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.named == nil {
+		p.named = make(map[string]string)
+	}
+	p.named[statement] = name
 }
 
 // Trips is how many times a client has sent something and waited for the answer,
@@ -180,13 +192,18 @@ func pump(from io.Reader, to func([]byte) error) error {
 }
 
 // take disarms and returns the cut when b ends with its statement, as a message
-// of the PostgreSQL or MySQL protocol does that holds nothing else.
+// of the PostgreSQL or MySQL protocol does that holds nothing else, or when it has
+// the statement's name and not its text, as a message that prepares it would.
 func (p *Proxy) take(b []byte) *cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.armed
 	if c == nil {
 		return nil
+	}
+	if name, ok := p.named[c.statement]; ok && bytes.Contains(b, []byte(name+"\x00")) && !bytes.Contains(bytes.ToUpper(b), []byte(c.statement+"\x00")) {
+		p.armed = nil
+		return c
 	}
 	b = bytes.TrimRight(b, "\x00;")
 	n := len(b) - len(c.statement)

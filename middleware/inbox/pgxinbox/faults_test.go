@@ -2,6 +2,8 @@ package pgxinbox_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/url"
 	"os"
 	"slices"
@@ -62,6 +64,9 @@ func proxyTo(t *testing.T, direct string) (proxy *inboxtest.Proxy, proxied strin
 		t.Fatal("parse the server's URL")
 	}
 	proxy = inboxtest.NewProxy(t, u.Host)
+	// As pgx names what its connections prepare.
+	digest := sha256.Sum256([]byte("commit"))
+	proxy.Prepared("COMMIT", "stmtcache_"+hex.EncodeToString(digest[:24]))
 	u.Host = proxy.Addr()
 	return proxy, u.String()
 }

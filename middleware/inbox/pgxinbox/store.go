@@ -26,6 +26,7 @@ type store struct {
 	grammar   sqlstore.Grammar
 	logger    *slog.Logger
 	maxConns  int
+	prepares  bool // the pool's connections prepare each statement once
 }
 
 var (
@@ -40,6 +41,7 @@ func newStore(pool *pgxpool.Pool, t sqlstore.Table, c Config) *store {
 		Keeper: newKeeper(pool, t),
 		pool:   pool, table: t, isolation: c.Isolation, durable: !c.AllowLossOnCrash, grammar: postgres.Grammar(),
 		logger: c.Logger, maxConns: int(pool.Config().MaxConns),
+		prepares: pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
