@@ -34,6 +34,20 @@ func (e *events) group() (size int) {
 	return size
 }
 
+// Where one message is handed out at a time no group can form, and the log says so at
+// the start.
+func TestGroupsOfOneAreTold(t *testing.T) {
+	r := newRig(t)
+	var e events
+	r.service(r.grouping(&e), router.Config{Concurrency: 1}, effect)
+	r.says(r.logged("group commit is on"), "Concurrency", "group=64")
+	quiet := newRig(t)
+	quiet.service(quiet.grouping(&e), router.Config{}, effect)
+	if got := quiet.log.String(); strings.Contains(got, "WARN") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
 // Deliveries that wait share transactions; copies are skipped, and what fails for
 // good alone becomes a letter.
 func TestDeliveriesAreCommittedInGroups(t *testing.T) {

@@ -126,6 +126,9 @@ func New(url string, b *inbox.Inbox, c Config) (*Router, error) {
 		c.Logger.Warn("concurrency lowered to the connections of the pool: raise db.SetMaxOpenConns (and SetMaxIdleConns with it), or MaxConns of a pgxpool",
 			"concurrency", c.Concurrency, "connections", n)
 		c.Concurrency = n
+	} else if b.GroupSize() > 1 && c.Concurrency == 1 {
+		c.Logger.Warn("group commit is on, but one message is handed out at a time, so that every group is of one: leave Concurrency out, or raise it to twice the group",
+			"group", b.GroupSize())
 	}
 	r := &Router{config: c, inbox: b}
 	r.conn, err = rabbit.NewConnection(url, c.Connection)
