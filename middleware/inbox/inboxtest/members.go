@@ -26,11 +26,11 @@ func taking(ctx context.Context, d time.Duration) error {
 // they took of its deadline makes it no failed attempt. Who had nearly all of it is
 // told.
 func groupSharesADeadline(h *test) {
-	const deadline, others = 300 * time.Millisecond, 180 * time.Millisecond
+	const deadline, others = time.Second, 600 * time.Millisecond
 	g := h.gathering(inbox.Config{Deadline: deadline, LockWait: deadline / 3})
 	keys := names(3)
 	var took, late atomic.Bool
-	for key, r := range g.run(keys, func(key string) func(context.Context) error {
+	handler := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if err := h.write(key)(ctx); err != nil {
 				return err
@@ -43,7 +43,13 @@ func groupSharesADeadline(h *test) {
 			}
 			return ctx.Err()
 		}
-	}) {
+	}
+	for key, r := range g.run(keys, handler) {
+		// A busy machine may need the deadline for the claim itself, which counts as no
+		// attempt of the message. What may not be is that it counts as one.
+		for key == keys[1] && r.out != inbox.Processed && inbox.ClassOf(r.err) == inbox.ClassDown && h.ctx.Err() == nil {
+			r.out, r.err = g.box.Do(h.ctx, h.claim(key), handler(key))
+		}
 		if r.out != inbox.Processed && key == keys[1] {
 			h.Errorf("%s: %s, %v", key, r.out, r.err)
 		}
@@ -51,7 +57,7 @@ func groupSharesADeadline(h *test) {
 	h.effects(keys[1], 1)
 
 	h.consumer += "x"
-	g = h.gathering(inbox.Config{Deadline: time.Second, LockWait: deadline})
+	g = h.gathering(inbox.Config{Deadline: deadline, LockWait: deadline / 3})
 	for key, r := range g.run(keys, func(key string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			err := h.write("late " + key)(ctx)
