@@ -27,6 +27,8 @@ func brokerWhy(err error) string {
 		return "the virtual host does not exist, or this user may not use it: check the end of the URL, and rabbitmqctl list_permissions"
 	case errors.Is(err, amqp.ErrCredentials) || errors.Is(err, amqp.ErrSASL):
 		return login
+	case errors.Is(err, amqp.ErrClosed): // what the client says of a connection that it found closed when it wanted to send
+		return hungUp
 	}
 	if e, ok := errors.AsType[*amqp.Error](err); ok {
 		switch e.Code {
