@@ -89,9 +89,15 @@ func (b *bench) work(ctx context.Context, s system, j *job, beside func(ctx cont
 	ended := make(chan error, 2)
 	parts := 1
 	go func() { ended <- s.run(running, j) }()
+	besideOver := make(chan struct{})
 	if beside != nil {
 		parts++
-		go func() { ended <- beside(running) }()
+		go func() {
+			defer close(besideOver)
+			ended <- beside(running)
+		}()
+	} else {
+		close(besideOver)
 	}
 	wait := func(c <-chan struct{}) error {
 		seen := int64(-1)
@@ -123,6 +129,9 @@ func (b *bench) work(ctx context.Context, s system, j *job, beside func(ctx cont
 	}
 	if err == nil {
 		err = wait(j.meter.done)
+	}
+	if err == nil {
+		err = wait(besideOver) // a message can be settled before its publisher has the confirm
 	}
 	after := b.world.usage()
 	err = errors.Join(err, unprofile())
