@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -13,9 +14,13 @@ const (
 	groupBudget = 200 * time.Millisecond
 	// groupLockWait bounds the wait for the claims of a group: it would be everybody's.
 	groupLockWait = 100 * time.Millisecond
-	// lockedFor is how long after a deadlock the groups of a consumer take a lock
-	// before their claims.
-	lockedFor = time.Minute
+	// After a deadlock the groups of a consumer lock a name, each alone, before their
+	// claims, and those of other instances do when they meet that. For how long must
+	// not hang on who met whom, or they would keep each other at it for ever: all end
+	// when the clock begins a new lockPeriod, and for lockPause, which is more than
+	// clocks differ by, no one begins because of others.
+	lockPeriod = time.Minute
+	lockPause  = time.Second
 	// soloRuns are how many members run alone before a group is tried again.
 	soloRuns = 64
 )
@@ -44,7 +49,7 @@ type lane struct {
 	limit  int       // members of the next group
 	solo   int       // so many are to run alone before the next group
 	off    bool      // a handler ended the transaction: no groups any more
-	locked time.Time // until then groups take the lock
+	locked time.Time // until then groups lock alone
 
 	committing chan struct{} // closed when the last commit beside the lane is over
 }
@@ -191,24 +196,30 @@ func (l *lane) grow() {
 	l.limit += min(l.limit, l.inbox.config.Group-l.limit)
 }
 
-// deadlocked has the groups take the lock for a while.
-func (l *lane) deadlocked() {
+// takeTurns has the groups lock alone for a while: this one met a deadlock, or
+// another instance that does.
+func (l *lane) takeTurns() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.locked = time.Now().Add(lockedFor)
+	l.locked = time.Now().Truncate(lockPeriod).Add(lockPeriod)
 }
 
-// lock names what a group locks before its claims; "" is nothing.
-func (l *lane) lock() string {
+// lock tells what a group locks before its claims, and how.
+func (l *lane) lock() (name string, mode LockMode) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	locked := l.locked
+	l.mu.Unlock()
+	return cmp.Or(l.inbox.config.GroupLock, l.key.consumer), lockMode(time.Now(), locked)
+}
+
+func lockMode(now, locked time.Time) LockMode {
 	switch {
-	case !time.Now().Before(l.locked):
-		return ""
-	case l.inbox.config.GroupLock != "":
-		return l.inbox.config.GroupLock
+	case now.Before(locked):
+		return LockAlone
+	case now.Sub(now.Truncate(lockPeriod)) < lockPause:
+		return LockShared
 	}
-	return l.key.consumer
+	return LockYielding
 }
 
 // disband ends group commit for this consumer.

@@ -92,6 +92,9 @@ func (p *pass) begin(ms []*member) (runners []*member, ok bool) {
 	sess, recs, err := p.open(ms, claims)
 	if err == nil {
 		p.sess = sess
+		if yielded(sess) {
+			p.lane.takeTurns()
+		}
 		if !stay() {
 			_ = p.drop() // nothing ran that could have ended it
 			err = context.Canceled
@@ -134,8 +137,9 @@ func (p *pass) open(ms []*member, claims []Claim) (sess Session, recs []Record, 
 			err = fmt.Errorf("begin panicked: %v", v)
 		}
 	}()
+	lock, mode := p.lane.lock()
 	return p.inbox.store.Begin(ctx, claims, BeginOptions{
-		LockWait: min(groupLockWait, p.inbox.config.LockWait), Wait: p.inbox.config.LockWait, Lock: p.lane.lock(),
+		LockWait: min(groupLockWait, p.inbox.config.LockWait), Wait: p.inbox.config.LockWait, Lock: lock, LockMode: mode,
 	})
 }
 
@@ -168,7 +172,7 @@ func (p *pass) notBegun(ms []*member, err error) {
 	case errors.Is(err, ErrBusy), class == ClassPermanent, class == ClassPlain:
 		alone(ms...)
 	case class == ClassTransient:
-		p.lane.deadlocked()
+		p.lane.takeTurns()
 		p.again(ms)
 	default:
 		for _, m := range ms {
@@ -351,7 +355,7 @@ func (p *pass) commitHeld() bool {
 	default:
 		// One of them broke it (a deferred constraint), or the database undid it.
 		if b.Class(err) == ClassTransient {
-			p.lane.deadlocked()
+			p.lane.takeTurns()
 		}
 		alone(p.held...)
 	}

@@ -100,7 +100,7 @@ func (p *pass) setFailed(gs []*gathered, a answer, check error) {
 		p.lost(check, ms, a, later)
 	default:
 		if p.inbox.Class(err) == ClassTransient {
-			p.lane.deadlocked()
+			p.lane.takeTurns()
 		}
 		if !p.undo(ms, a, later) {
 			return

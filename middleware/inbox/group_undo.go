@@ -14,7 +14,7 @@ func (p *pass) undoAll(m *member, a answer, check error, later []*member) {
 		err = check
 	}
 	if err != nil && p.inbox.Class(err) == ClassTransient {
-		p.lane.deadlocked()
+		p.lane.takeTurns()
 	}
 	later = slices.Concat(p.letGo(p.gathered), later)
 	p.gathered = nil
@@ -56,7 +56,7 @@ func (p *pass) lost(err error, by []*member, a answer, later []*member) {
 			m.end(Failed, p.inbox.commitError(m.ctx, p.tctx, m, err))
 		}
 	case class == ClassTransient:
-		p.lane.deadlocked()
+		p.lane.takeTurns()
 		p.again(ms)
 	default:
 		alone(ms...)

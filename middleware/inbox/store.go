@@ -17,7 +17,22 @@ type BeginOptions struct {
 	// are inserted: a consumer of the registry, or any name where the database has
 	// locks by name. "" is nothing. A store with one writer may ignore it.
 	Lock string
+	// LockMode tells how. A store without shared locks may ignore all but LockAlone.
+	LockMode LockMode
 }
+
+// LockMode is how a transaction locks a name.
+type LockMode uint8
+
+const (
+	// LockAlone: nobody else has the lock meanwhile.
+	LockAlone LockMode = iota
+	// LockShared: others may share it; only whoever has it alone is waited for.
+	LockShared
+	// LockYielding is LockShared, but LockAlone where somebody has the lock alone or
+	// waits for it; Yielding tells which it was.
+	LockYielding
+)
 
 // Store is implemented per database. It knows SQL and error numbers, nothing of
 // handlers, retries or brokers. Users never hold one: the Open function of each
@@ -78,6 +93,17 @@ type Overlapping interface {
 func overlaps(s Store) bool {
 	o, ok := s.(Overlapping)
 	return ok && o.Overlaps()
+}
+
+// Yielding is implemented by a Session whose store has shared locks.
+type Yielding interface {
+	// Yielded tells whether a lock that was asked for as LockYielding was taken alone.
+	Yielded() bool
+}
+
+func yielded(s Session) bool {
+	y, ok := s.(Yielding)
+	return ok && y.Yielded()
 }
 
 // Session is one open transaction that holds claims. It is used by one

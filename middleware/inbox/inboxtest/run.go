@@ -25,6 +25,10 @@ type Config struct {
 	// NoSQLTx: the transaction is not one of database/sql, so inbox.SQLTx has none to
 	// give (pgxinbox). Defaults to false.
 	NoSQLTx bool
+	// Deadlocks is the most that two instances may meet before their groups take
+	// turns: 1 where the store has inbox.LockYielding, so that one learns of the
+	// other's, else 2. Defaults to 0: they are not counted.
+	Deadlocks int
 	// Commits are statements that commit what is open, such as DDL on MySQL; sent
 	// past the guard they must be found out. Defaults to none but COMMIT.
 	Commits []string
@@ -182,6 +186,7 @@ var ofGroups = []property{
 	{"GroupSharesADeadline", groupSharesADeadline},
 	{"GroupsOfTheLargestSize", groupsOfTheLargestSize},
 	{"GroupIsLeftWhileItBegins", groupIsLeftWhileItBegins},
+	{"InstancesTakeTurns", instancesTakeTurns},
 	{"GroupStorm", groupStorm},
 	{"SetIsOneCall", setIsOneCall},
 	{"SetWithAFailingMember", setWithAFailingMember},

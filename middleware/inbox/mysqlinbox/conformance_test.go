@@ -59,7 +59,8 @@ func TestInbox(t *testing.T) {
 				Earlier: func(column string, seconds int) string {
 					return fmt.Sprintf("%s - INTERVAL %d SECOND", column, seconds)
 				},
-				Endless: "SELECT SLEEP(3600)",
+				Endless:   "SELECT SLEEP(3600)",
+				Deadlocks: 2,
 			})
 		})
 	}

@@ -35,6 +35,7 @@ func TestInbox(t *testing.T) {
 						return newDatabase(t, driver, pginbox.Config{Isolation: level})
 					},
 					FailedStatementDooms: true,
+					Deadlocks:            1,
 					Variant:              level != sql.LevelReadCommitted,
 					Earlier: func(column string, seconds int) string {
 						return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)

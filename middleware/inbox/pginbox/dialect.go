@@ -24,8 +24,9 @@ func dialect(d driverKind, durable bool) *sqlstore.Dialect {
 		Register: postgres.Register,
 		Keeping:  postgres.Keeping(),
 
-		Lock:  postgres.Lock,
-		Limit: postgres.Limit,
+		Lock:    postgres.Lock,
+		Several: d == literals,
+		Limit:   postgres.Limit,
 
 		NoSavepoint: postgres.NoSavepoint,
 		Prove:       prove,

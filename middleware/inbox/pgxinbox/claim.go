@@ -1,6 +1,8 @@
 package pgxinbox
 
 import (
+	"fmt"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -13,7 +15,7 @@ import (
 func (s *store) queueClaim(batch *pgx.Batch, cs []inbox.Claim, o inbox.BeginOptions) {
 	if o.Lock != "" {
 		b := postgres.Parameters()
-		batch.Queue(postgres.Lock(b, s.table, o.Lock, o.Wait), b.Args...)
+		batch.Queue(postgres.Lock(b, s.table, o.Lock, o.LockMode, o.Wait), b.Args...)
 	}
 	if len(cs) > 1 {
 		// One text for groups of every size: it is prepared once.
@@ -43,22 +45,22 @@ func (s *store) queueClaim(batch *pgx.Batch, cs []inbox.Claim, o inbox.BeginOpti
 }
 
 // readClaim reads the results of queueClaim.
-func readClaim(br pgx.BatchResults, o inbox.BeginOptions) ([]sqlstore.Inserted, error) {
+func readClaim(br pgx.BatchResults, o inbox.BeginOptions) (inserted []sqlstore.Inserted, yielded bool, err error) {
 	if o.Lock != "" {
-		if _, err := br.Exec(); err != nil {
-			return nil, err
+		if err := br.QueryRow().Scan(&yielded); err != nil {
+			return nil, false, fmt.Errorf("lock %q: %w", o.Lock, err)
 		}
 	}
 	rows, err := br.Query()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	inserted, err := sqlstore.ReadInserted(rows)
+	inserted, err = sqlstore.ReadInserted(rows)
 	rows.Close()
 	if err == nil && limits(o) {
 		_, err = br.Exec()
 	}
-	return inserted, err
+	return inserted, yielded, err
 }
 
 // limits tells whether the handlers' statements may wait longer than the claim.

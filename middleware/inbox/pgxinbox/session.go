@@ -23,6 +23,8 @@ type session struct {
 	claims []inbox.Claim // new ones
 	unbind func() bool
 
+	yielded bool // the lock was taken alone because others did
+
 	// turn is held by whoever uses the connection; all below is used only then.
 	// Handlers try, the session itself waits.
 	turn     chan struct{}
@@ -70,6 +72,9 @@ func (s *session) expire() {
 		s.tx.sever()
 	}
 }
+
+// Yielded implements inbox.Yielding.
+func (s *session) Yielded() bool { return s.yielded }
 
 // Context implements inbox.Session.
 func (s *session) Context(ctx context.Context) (context.Context, func()) {

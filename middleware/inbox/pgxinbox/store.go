@@ -65,8 +65,9 @@ func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), cmp.Compare(a.Key, b.Key))
 	})
 	var rows []sqlstore.Inserted
+	var yielded bool
 	tx, err := s.begin(ctx, s.isolation, func(batch *pgx.Batch) { s.queueClaim(batch, inKeyOrder, o) }, func(br pgx.BatchResults) (err error) {
-		rows, err = readClaim(br, o)
+		rows, yielded, err = readClaim(br, o)
 		return err
 	})
 	if err != nil {
@@ -82,6 +83,7 @@ func (s *store) Begin(ctx context.Context, cs []inbox.Claim, o inbox.BeginOption
 	}
 	// Not before: it closes the connection when ctx ends, whoever uses that.
 	sess := newSession(ctx, s, tx)
+	sess.yielded = yielded
 	for _, r := range recs {
 		if r.New {
 			sess.claims = append(sess.claims, r.Claim)

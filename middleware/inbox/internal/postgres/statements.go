@@ -70,9 +70,20 @@ func insertion(t sqlstore.Table, settings, claims string) string {
 }
 
 // Lock is sqlstore.Dialect's. The number is that of the name in one of the
-// server's own hashes, with another seed than anybody else is likely to take.
-func Lock(b *sqlstore.Binder, _ sqlstore.Table, name string, wait time.Duration) string {
-	return "SELECT pg_advisory_xact_lock(hashtextextended(" + b.Text(name) + "::text, 7521983)) FROM (SELECT " + limit(b, wait) + " AS set) s WHERE s.set IS NOT NULL"
+// server's own hashes, with another seed than anybody else is likely to take. It
+// returns one row: whether it yielded. The functions are volatile, so the planner
+// keeps the subquery as it is, and CASE calls no more of them than it must. A shared
+// lock is not to be had while somebody waits for it alone.
+func Lock(b *sqlstore.Binder, _ sqlstore.Table, name string, mode inbox.LockMode, wait time.Duration) string {
+	const alone, shared = "(SELECT true FROM pg_advisory_xact_lock(s.id))", "(SELECT true FROM pg_advisory_xact_lock_shared(s.id))"
+	lock := "NOT " + shared
+	switch mode {
+	case inbox.LockAlone:
+		lock = "NOT " + alone
+	case inbox.LockYielding:
+		lock = "CASE WHEN pg_try_advisory_xact_lock_shared(s.id) THEN false ELSE " + alone + " END"
+	}
+	return "SELECT " + lock + " FROM (SELECT hashtextextended(" + b.Text(name) + "::text, 7521983) AS id, " + limit(b, wait) + " AS set) s WHERE s.set IS NOT NULL"
 }
 
 // Limit is sqlstore.Dialect's.

@@ -57,8 +57,13 @@ type Dialect struct {
 	// Renew sets anew what Prove used up. Defaults to "": nothing.
 	Renew string
 	// Lock makes a statement that locks a name until the transaction ends, and waits
-	// for it at most wait. Defaults to nil: there is one writer anyway.
-	Lock func(b *Binder, t Table, name string, wait time.Duration) string
+	// for it at most wait; "" is that it need not. It returns a row: whether a lock
+	// was taken alone that was asked for as inbox.LockYielding. Defaults to nil: there
+	// is one writer anyway.
+	Lock func(b *Binder, t Table, name string, mode inbox.LockMode, wait time.Duration) string
+	// Several statements in one string each give their result, with no argument bound.
+	// Defaults to false: each is sent for itself.
+	Several bool
 	// Limit makes a statement that bounds the lock waits of what follows in the
 	// transaction. Defaults to nil: the claim sets no limit that stays.
 	Limit func(b *Binder, wait time.Duration) string

@@ -33,6 +33,16 @@ func ReadInserted(rows Rows) ([]Inserted, error) {
 	return out, rows.Err()
 }
 
+// ReadLock reads the result of Dialect.Lock.
+func ReadLock(rows Rows) (yielded bool, err error) {
+	for rows.Next() {
+		if err := rows.Scan(&yielded); err != nil {
+			return false, err
+		}
+	}
+	return yielded, rows.Err()
+}
+
 // Arrange puts what the claim statement inserted in the order of cs, and has the
 // rest looked up.
 func Arrange(cs []inbox.Claim, rows []Inserted, lookup func([]inbox.Claim) ([]inbox.Record, error)) ([]inbox.Record, error) {

@@ -28,8 +28,10 @@ type session struct {
 	pinned Pinned
 	leave  func()
 	claims []inbox.Claim // new ones
-	over   bool          // the server answered our COMMIT or ROLLBACK
-	spoilt bool          // the connection is not to be used again: the handler ended the transaction, or no claim can be written
+
+	yielded bool // the lock was taken alone because others did
+	over    bool // the server answered our COMMIT or ROLLBACK
+	spoilt  bool // the connection is not to be used again: the handler ended the transaction, or no claim can be written
 
 	// mu guards what the guards report.
 	mu       sync.Mutex
@@ -44,6 +46,9 @@ type session struct {
 	shared   bool // another handler ran in this transaction before
 	marked   bool // Savepoint was called for the handler that runs
 }
+
+// Yielded implements inbox.Yielding.
+func (s *session) Yielded() bool { return s.yielded }
 
 // Context implements inbox.Session.
 func (s *session) Context(ctx context.Context) (context.Context, func()) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sekali-mq/sekali/middleware/inbox"
@@ -104,9 +105,12 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, o in
 		cctx, cancel = context.WithTimeout(ctx, o.Wait)
 		defer cancel()
 	}
-	err := s.lock(ctx, sess.tx, o)
 	var rows []Inserted
-	if err == nil {
+	var err error
+	several := s.d.Several && s.d.Claim == nil
+	if several {
+		rows, err = s.atOnce(cctx, sess, inKeyOrder, o)
+	} else if err = s.lock(ctx, sess, o); err == nil {
 		rows, err = claim(cctx, sess.tx, s.o.Table, inKeyOrder, o.LockWait)
 	}
 	if err != nil {
@@ -120,7 +124,7 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, o in
 			return nil, Because(ctx, fmt.Errorf("hold the claim's transaction: %w", err))
 		}
 	}
-	if s.d.Limit != nil && o.Wait != o.LockWait {
+	if !several && s.limits(o) {
 		b := s.d.Bind()
 		if _, err := sess.tx.ExecContext(ctx, s.d.Limit(b, o.Wait), b.Args...); err != nil {
 			return nil, Because(ctx, fmt.Errorf("bound the lock waits: %w", err))
@@ -138,20 +142,64 @@ func (s *Store) claim(ctx context.Context, sess *session, cs []inbox.Claim, o in
 	return recs, nil
 }
 
-// lock takes the lock of a group.
-func (s *Store) lock(ctx context.Context, tx *sql.Tx, o inbox.BeginOptions) error {
+// limits tells whether the handlers' statements may wait longer than the claim.
+func (s *Store) limits(o inbox.BeginOptions) bool { return s.d.Limit != nil && o.Wait != o.LockWait }
+
+// locking is the statement that takes the lock of a group, "" for none.
+func (s *Store) locking(b *Binder, o inbox.BeginOptions) string {
 	if o.Lock == "" || s.d.Lock == nil {
+		return ""
+	}
+	return s.d.Lock(b, s.o.Table, o.Lock, o.LockMode, o.Wait)
+}
+
+// lock takes the lock of a group.
+func (s *Store) lock(ctx context.Context, sess *session, o inbox.BeginOptions) error {
+	b := s.d.Bind()
+	query := s.locking(b, o)
+	if query == "" {
 		return nil
 	}
-	b := s.d.Bind()
-	rows, err := tx.QueryContext(ctx, s.d.Lock(b, s.o.Table, o.Lock, o.Wait), b.Args...)
+	rows, err := sess.tx.QueryContext(ctx, query, b.Args...)
 	if err != nil {
 		return fmt.Errorf("lock %q: %w", o.Lock, err)
 	}
-	for rows.Next() {
+	sess.yielded, err = ReadLock(rows)
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return fmt.Errorf("lock %q: %w", o.Lock, err)
+	}
+	return nil
+}
+
+// atOnce locks, claims and limits the lock waits of what follows, in one trip.
+func (s *Store) atOnce(ctx context.Context, sess *session, cs []inbox.Claim, o inbox.BeginOptions) (inserted []Inserted, err error) {
+	b := s.d.Bind()
+	texts := []string{s.d.Insert(b, s.o.Table, cs, o.LockWait)}
+	lock := s.locking(b, o)
+	if lock != "" {
+		texts = append([]string{lock}, texts...)
+	}
+	if s.limits(o) {
+		texts = append(texts, s.d.Limit(b, o.Wait))
+	}
+	rows, err := sess.tx.QueryContext(ctx, strings.Join(texts, ";\n"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }() // reads what is left, too
+	if lock != "" {
+		if sess.yielded, err = ReadLock(rows); err != nil {
+			return nil, fmt.Errorf("lock %q: %w", o.Lock, err)
+		}
+		rows.NextResultSet()
+	}
+	if inserted, err = ReadInserted(rows); err != nil {
+		return nil, err
+	}
+	for rows.NextResultSet() {
 		continue
 	}
-	return errors.Join(rows.Err(), rows.Close())
+	return inserted, rows.Err()
 }
 
 // insert is the claim in one statement.
