@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -50,8 +51,7 @@ func mill(subscribers int, prepare func(ctx context.Context, db *sql.DB) (messag
 	}
 }
 
-// millByHand is the recipe: the key and the effect in one transaction. Its statements are prepared, else lib/pq spends two
-// trips on each.
+// millByHand is the recipe: the key and the effect in one transaction. Its statements are prepared: that is the least work.
 func millByHand(ctx context.Context, db *sql.DB) (message.NoPublishHandlerFunc, message.HandlerMiddleware, error) {
 	claim, err := db.PrepareContext(ctx, claimByHand)
 	if err != nil {
@@ -107,9 +107,17 @@ func millDeduplicator(ctx context.Context, db *sql.DB) (message.NoPublishHandler
 	}, d.Middleware, nil
 }
 
-// openPq opens so many connections before the clock runs.
-func openPq(ctx context.Context, url string, connections int) (*sql.DB, error) {
-	db, err := sql.Open("postgres", url)
+// openPq opens so many connections before the clock runs. With binary_parameters lib/pq spends one trip on a statement with
+// arguments instead of two.
+func openPq(ctx context.Context, dsn string, connections int) (*sql.DB, error) {
+	where, err := url.Parse(dsn)
+	if err != nil {
+		return nil, errors.New("the database's URL cannot be read")
+	}
+	query := where.Query()
+	query.Set("binary_parameters", "yes")
+	where.RawQuery = query.Encode()
+	db, err := sql.Open("postgres", where.String())
 	if err != nil {
 		return nil, errors.New("the database's URL cannot be read")
 	}

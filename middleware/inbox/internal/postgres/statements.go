@@ -26,10 +26,17 @@ const (
 // local: they end with the transaction.
 func Insert(b *sqlstore.Binder, t sqlstore.Table, cs []inbox.Claim, wait time.Duration, durable bool) string {
 	settings := settings(b, wait, durable)
-	if len(cs) == 0 {
+	switch len(cs) {
+	case 0:
 		return "SELECT NULL::text, NULL::text, NULL::bigint FROM " + settings + " WHERE s.mark IS NULL"
+	case 1: // the planner has half the work
+		values := b.Text(cs[0].Consumer) + "::varchar, " + b.Text(cs[0].Key) + "::varchar"
+		if t.Fingerprint {
+			values += ", " + b.Bytes(cs[0].Fingerprint) + "::bytea"
+		}
+		return insertion(t, values, settings)
 	}
-	return insertion(t, settings, "(VALUES "+sqlstore.Join(cs, ", ", func(n int, c inbox.Claim) string {
+	return insertionOf(t, settings, "(VALUES "+sqlstore.Join(cs, ", ", func(n int, c inbox.Claim) string {
 		row := "(" + strconv.Itoa(n) + ", " + b.Text(c.Consumer) + "::varchar, " + b.Text(c.Key) + "::varchar"
 		if t.Fingerprint {
 			row += ", " + b.Bytes(c.Fingerprint) + "::bytea"
@@ -48,7 +55,7 @@ func InsertArrays(b *sqlstore.Binder, t sqlstore.Table, wait time.Duration, dura
 	if t.Fingerprint {
 		arrays += ", $" + strconv.Itoa(n+3) + "::bytea[]"
 	}
-	return insertion(t, settings, "unnest("+arrays+") WITH ORDINALITY v(c, k"+fingerprintName(t)+", n)")
+	return insertionOf(t, settings, "unnest("+arrays+") WITH ORDINALITY v(c, k"+fingerprintName(t)+", n)")
 }
 
 func settings(b *sqlstore.Binder, wait time.Duration, durable bool) string {
@@ -59,14 +66,22 @@ func settings(b *sqlstore.Binder, wait time.Duration, durable bool) string {
 	return settings + ") s"
 }
 
-func insertion(t sqlstore.Table, settings, claims string) string {
-	columns, values := "consumer_name, message_key", "v.c, v.k"
+// insertionOf the rows of claims, in their order.
+func insertionOf(t sqlstore.Table, settings, claims string) string {
+	values := "v.c, v.k"
 	if t.Fingerprint {
-		columns, values = columns+", fingerprint", values+", v.f"
+		values += ", v.f"
 	}
-	return "INSERT INTO " + t.Claims + " (" + columns + ") SELECT " + values + " FROM " + settings + ", " + claims +
-		" ORDER BY v.n ON CONFLICT (consumer_name, message_key) DO NOTHING" +
-		" RETURNING consumer_name, message_key, " + Micros("processed_at")
+	return insertion(t, values, settings+", "+claims+" ORDER BY v.n")
+}
+
+func insertion(t sqlstore.Table, values, from string) string {
+	columns := "consumer_name, message_key"
+	if t.Fingerprint {
+		columns += ", fingerprint"
+	}
+	return "INSERT INTO " + t.Claims + " (" + columns + ") SELECT " + values + " FROM " + from +
+		" ON CONFLICT (consumer_name, message_key) DO NOTHING RETURNING consumer_name, message_key, " + Micros("processed_at")
 }
 
 // Lock is sqlstore.Dialect's. The number is that of the name in one of the
