@@ -18,7 +18,9 @@
 // one. No session state is used; a pooler in transaction mode works.
 //
 // Round trips of a message: BEGIN, the claim, the handler's statements, the
-// proof, COMMIT.
+// proof, COMMIT. A handler's statement with arguments is two on lib/pq, and one
+// with binary_parameters=yes in the URL (it then sends []byte as binary, which a
+// json column does not take).
 //
 // # Smallest use
 //
