@@ -16,7 +16,7 @@ const claimByHand = "INSERT INTO " + byHandTable + " (event_id) VALUES ($1) ON C
 // by itself.
 func bare(handle func(ctx context.Context, pool *pgxpool.Pool, e event) error) func(ctx context.Context, j *job) error {
 	return func(ctx context.Context, j *job) error {
-		pool, err := openPgx(ctx, j.Database, workers)
+		pool, err := openPgx(ctx, j, workers)
 		if err != nil {
 			return err
 		}
@@ -99,10 +99,13 @@ func consume(ctx context.Context, j *job, goroutines int, handle func(d amqp.Del
 }
 
 // openPgx opens so many connections before the clock runs: those of a service are open for days.
-func openPgx(ctx context.Context, url string, connections int) (*pgxpool.Pool, error) {
-	c, err := pgxpool.ParseConfig(url)
+func openPgx(ctx context.Context, j *job, connections int) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(j.Database)
 	if err != nil {
 		return nil, errors.New("the database's URL cannot be read")
+	}
+	if j.Trip > 0 {
+		c.ConnConfig.DialFunc = (&dialer{trip: j.Trip}).DialContext
 	}
 	c.MaxConns = int32(connections) //nolint:gosec // a few
 	pool, err := pgxpool.NewWithConfig(ctx, c)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sekali-mq/sekali/internal/testservices"
 )
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestEverySectionKeepsItsBooks(t *testing.T) {
 	b := &bench{
 		sections: []string{"all"}, queues: []string{"classic"}, rounds: 1, messages: 200, wide: 1000,
-		processes: []int{2}, many: 500, claims: 1000,
+		processes: []int{2}, many: 500, claims: 1000, trip: time.Millisecond,
 	}
 	out := b.measured(t)
 	for _, s := range systems {

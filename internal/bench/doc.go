@@ -52,6 +52,7 @@
 //	keys        what old claims cost: none, a tenth of -claims, -claims; keys in the order of time and at random; and an index
 //	            on the time of the largest table. Needs 5 GB of disk and some minutes for ten million.
 //	memory      a million messages through S4: heap, resident memory, goroutines.
+//	far         the same work with a database that is -trip away; every answer of it is held back for so long.
 //
 // The bars are judged from what was measured in this run, on the classic queue; one that is not reached is printed, no error.
 package main

@@ -16,7 +16,7 @@ const (
 	// prefetch is what router.New makes of 2*group: every system may have so many unsettled deliveries, ours included.
 	prefetch = 160
 	// groupConnections of the pool are enough for groups, see docs/groups.md.
-	groupConnections = 4
+	groupConnections = 5
 
 	headerKey  = "event_id"
 	headerSent = "sent_at" // ns of Unix time; only where latency is measured
@@ -30,6 +30,8 @@ type job struct {
 	Queue    string `json:"queue"`
 	Kind     string `json:"kind"`  // of the queue: classic or quorum
 	Table    string `json:"table"` // of Sekali's claims
+
+	Trip time.Duration `json:"trip"` // to the database and back, 0 for as it is
 
 	messages int // 0: until told to end
 	rows     int

@@ -155,7 +155,7 @@ func (b *bench) claimInto(ctx context.Context, t store, s4 system, seed uint64) 
 
 // claimAlone calls the inbox from as many goroutines as router.New would.
 func claimAlone(ctx context.Context, j *job) error {
-	pool, err := openPgx(ctx, j.Database, groupConnections)
+	pool, err := openPgx(ctx, j, groupConnections)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // hot is how many rows the stock table has where messages meet all the time.
@@ -23,10 +24,11 @@ type bench struct {
 	queues     []string
 	rounds     int
 	messages   int
-	wide       int   // rows of the stock table where messages rarely meet
-	processes  []int // that share a queue in the instances section
-	many       int   // messages of the memory section
-	claims     int   // claims in the largest table of the keys section
+	wide       int           // rows of the stock table where messages rarely meet
+	processes  []int         // that share a queue in the instances section
+	many       int           // messages of the memory section
+	trip       time.Duration // to the database in the far section
+	claims     int           // claims in the largest table of the keys section
 	jsonFile   string
 	cpuProfile string
 
@@ -47,6 +49,7 @@ var sections = []section{
 	{"failures", (*bench).failures},
 	{"keys", (*bench).keys},
 	{"memory", (*bench).memory},
+	{"far", (*bench).far},
 }
 
 func main() {
@@ -66,6 +69,7 @@ func start() int {
 	flag.IntVar(&b.messages, "messages", 20_000, "messages of one measurement; slow systems get a share of them")
 	flag.IntVar(&b.many, "many", 1_000_000, "messages of the memory section")
 	flag.IntVar(&b.claims, "claims", 10_000_000, "claims in the largest tables of the keys section, which need half a GB of disk a million")
+	flag.DurationVar(&b.trip, "trip", 500*time.Microsecond, "round trip to the database in the far section")
 	flag.IntVar(&b.wide, "rows", 100_000, "rows that the messages write, at random; where they are hot it is "+strconv.Itoa(hot))
 	flag.StringVar(&b.jsonFile, "json", "", "write all figures, with those of each round, to this file")
 	flag.StringVar(&b.cpuProfile, "cpuprofile", "", "write the processor profile of the first measurement to this file: go run . -systems S4 -rounds 1 -cpuprofile cpu.out")

@@ -12,7 +12,7 @@ import (
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
-	_ "github.com/lib/pq" // the driver
+	"github.com/lib/pq"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -20,7 +20,7 @@ import (
 // more of them on the queue. They share a connection, each has a channel with its part of the prefetch.
 func mill(subscribers int, prepare func(ctx context.Context, db *sql.DB) (message.NoPublishHandlerFunc, message.HandlerMiddleware, error)) func(ctx context.Context, j *job) error {
 	return func(ctx context.Context, j *job) (err error) {
-		db, err := openPq(ctx, j.Database, subscribers)
+		db, err := openPq(ctx, j, subscribers)
 		if err != nil {
 			return err
 		}
@@ -109,18 +109,22 @@ func millDeduplicator(ctx context.Context, db *sql.DB) (message.NoPublishHandler
 
 // openPq opens so many connections before the clock runs. With binary_parameters lib/pq spends one trip on a statement with
 // arguments instead of two.
-func openPq(ctx context.Context, dsn string, connections int) (*sql.DB, error) {
-	where, err := url.Parse(dsn)
+func openPq(ctx context.Context, j *job, connections int) (*sql.DB, error) {
+	where, err := url.Parse(j.Database)
 	if err != nil {
 		return nil, errors.New("the database's URL cannot be read")
 	}
 	query := where.Query()
 	query.Set("binary_parameters", "yes")
 	where.RawQuery = query.Encode()
-	db, err := sql.Open("postgres", where.String())
+	connector, err := pq.NewConnector(where.String())
 	if err != nil {
 		return nil, errors.New("the database's URL cannot be read")
 	}
+	if j.Trip > 0 {
+		connector.Dialer(&dialer{trip: j.Trip})
+	}
+	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections) // or the pool reconnects all the time
 	var open []*sql.Conn

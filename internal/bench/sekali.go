@@ -24,7 +24,7 @@ var errForGood = errors.New("this one fails for good")
 // sekaliPq is the service of the README, on lib/pq; groupOf 0 is without group commit.
 func sekaliPq(groupOf int) func(ctx context.Context, j *job) error {
 	return func(ctx context.Context, j *job) (err error) {
-		db, err := openPq(ctx, j.Database, connections(groupOf))
+		db, err := openPq(ctx, j, connections(groupOf))
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func sekaliPgx(groupOf int) func(ctx context.Context, j *job) error {
 }
 
 func (j *job) pgx(ctx context.Context, groupOf int, h message.NoPublishHandlerFunc) error {
-	pool, err := openPgx(ctx, j.Database, connections(groupOf))
+	pool, err := openPgx(ctx, j, connections(groupOf))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func serve(ctx context.Context, j *job, box *inbox.Inbox, h message.NoPublishHan
 
 // sekaliHandle is a plain consume loop: no Watermill.
 func sekaliHandle(ctx context.Context, j *job) (err error) {
-	pool, err := openPgx(ctx, j.Database, groupConnections)
+	pool, err := openPgx(ctx, j, groupConnections)
 	if err != nil {
 		return err
 	}

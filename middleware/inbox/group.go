@@ -21,6 +21,13 @@ const (
 	// clocks differ by, no one begins because of others.
 	lockPeriod = time.Minute
 	lockPause  = time.Second
+	// A group whose handlers take longer than slowMember each waits more than it works,
+	// for the way to the database for instance. Then another one runs beside it, up to
+	// maxGroups, as soon as fewestBeside members wait. Quick ones would only become
+	// smaller and so cost more: 0.9 of the speed of one at a time, see internal/bench.
+	slowMember   = 500 * time.Microsecond
+	fewestBeside = 8
+	maxGroups    = 4
 	// soloRuns are how many members run alone before a group is tried again.
 	soloRuns = 64
 )
@@ -38,14 +45,17 @@ type lanes struct {
 type laneKey struct{ consumer, tenant string }
 
 // lane gathers the members that come while a transaction runs into the next one.
-// There is no timer: who comes to an idle lane runs at once.
+// There is no timer: who comes to an idle lane runs at once. Slow groups run side by
+// side, as those of several instances do.
 type lane struct {
 	inbox *Inbox
 	key   laneKey
 
 	mu     sync.Mutex
 	queue  []*member // waiting, oldest first
-	busy   bool      // serve is at work
+	serves int       // at work
+	most   int       // serves at once
+	slow   bool      // the handlers of the last group were
 	limit  int       // members of the next group
 	solo   int       // so many are to run alone before the next group
 	off    bool      // a handler ended the transaction: no groups any more
@@ -66,7 +76,7 @@ func (b *Inbox) lane(ctx context.Context, consumer string) *lane {
 		if b.lanes.m == nil {
 			b.lanes.m = make(map[laneKey]*lane)
 		}
-		l = &lane{inbox: b, key: k, limit: b.config.Group}
+		l = &lane{inbox: b, key: k, limit: b.config.Group, most: mostGroups(b.store)}
 		b.lanes.m[k] = l
 	}
 	return l
@@ -93,10 +103,29 @@ func (l *lane) enter(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, m)
-	if !l.busy {
-		l.busy = true
+	if l.serves == 0 || l.slow && l.serves < l.most && len(l.queue) >= fewestBeside && !time.Now().Before(l.locked) {
+		l.serves++
 		go l.serve()
 	}
+}
+
+// mostGroups of a consumer at once. A connection is left for the group that commits
+// and for members that run alone.
+func mostGroups(s Store) int {
+	if !overlaps(s) {
+		return 1
+	}
+	if p, ok := s.(Pooled); ok && p.MaxOpen() > 0 {
+		return max(1, min(maxGroups, p.MaxOpen()-1))
+	}
+	return maxGroups
+}
+
+// ran notes how long the handlers of a group took.
+func (l *lane) ran(members int, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow = took > time.Duration(members)*slowMember
 }
 
 // withdraw takes m out of the queue; false when it was taken already.
@@ -112,7 +141,8 @@ func (l *lane) withdraw(m *member) bool {
 	return false
 }
 
-// serve runs one transaction after the other until nobody waits.
+// serve runs one transaction after the other until nobody waits. Several may be at
+// work.
 func (l *lane) serve() {
 	for {
 		ms, apart := l.take()
@@ -136,7 +166,7 @@ func (l *lane) serve() {
 
 // beside commits one group while the next one runs: it sends no statement any more,
 // so it waits for nothing that the next one holds, and who needs its rows waits for
-// the commit. One at a time: the lane has two connections then.
+// the commit. One at a time: it takes one connection more.
 func (l *lane) beside(commit func()) {
 	over := make(chan struct{})
 	l.mu.Lock()
@@ -160,7 +190,8 @@ func (l *lane) take() (ms []*member, apart bool) {
 	n := min(len(l.queue), l.limit, MaxGroup)
 	switch {
 	case len(l.queue) == 0:
-		l.queue, l.busy = nil, false
+		l.queue = nil
+		l.serves--
 		return nil, false
 	case l.off:
 		n, apart = len(l.queue), true

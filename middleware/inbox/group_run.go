@@ -193,6 +193,7 @@ func (p *pass) again(ms []*member) {
 // handlers runs them one after the other; false when one spoiled the transaction.
 func (p *pass) handlers(ms []*member) bool {
 	start := time.Now()
+	defer func() { p.lane.ran(len(ms), time.Since(start)) }()
 	for i, m := range ms {
 		if m.ctx.Err() != nil || i > 0 && time.Since(start) > groupBudget {
 			p.unrun = append(p.unrun, m)

@@ -83,8 +83,8 @@ type Store interface {
 }
 
 // Overlapping is implemented by a Store on which a group of a consumer may begin
-// while the one before it commits: each of its statements sees what was committed by
-// the time it runs.
+// while the one before it commits, and beside one that is slow: each of its
+// statements sees what was committed by the time it runs.
 type Overlapping interface {
 	// Overlaps is asked once a group.
 	Overlaps() bool

@@ -74,6 +74,58 @@ func groupSharesADeadline(h *test) {
 	}
 }
 
+// Where handlers are slow, who waits does not wait for all who came before: another
+// group runs beside theirs.
+func slowGroupsRunSideBySide(h *test) {
+	if !h.s.c.SideBySide {
+		return
+	}
+	const slow = 2 * time.Millisecond // the engine's bound is a quarter of that
+	g := h.gathering(inbox.Config{})
+	for key, r := range g.run(names(8), func(string) func(context.Context) error {
+		return func(ctx context.Context) error { return taking(ctx, slow) }
+	}) {
+		if r.out != inbox.Processed {
+			h.Fatalf("%s: %s, %v", key, r.out, r.err)
+		}
+	}
+	inside, gate := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	defer release()
+	holder := start(func() (inbox.Outcome, error) {
+		return g.box.Do(h.ctx, h.claim("holder"), func(context.Context) error {
+			close(inside)
+			<-gate
+			return nil
+		})
+	})
+	<-inside
+	began := make(chan result, 1) // any of them
+	var others [16]<-chan result
+	for i := range others {
+		key := fmt.Sprintf("other-%d", i)
+		others[i] = start(func() (inbox.Outcome, error) {
+			return g.box.Do(h.ctx, h.claim(key), func(ctx context.Context) error {
+				select {
+				case began <- result{}:
+				default:
+				}
+				return h.write(key)(ctx)
+			})
+		})
+	}
+	h.wait(began)
+	release()
+	for i, other := range others {
+		if r := h.wait(other); r.out != inbox.Processed {
+			h.Errorf("other %d: %s, %v", i, r.out, r.err)
+		}
+	}
+	if r := h.wait(holder); r.out != inbox.Processed {
+		h.Errorf("holder: %s, %v", r.out, r.err)
+	}
+}
+
 // Members that the budget left over are taken back, however many they are, and run
 // in the next group, once.
 func groupsOfTheLargestSize(h *test) {

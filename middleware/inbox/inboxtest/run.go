@@ -29,6 +29,9 @@ type Config struct {
 	// turns: 1 where the store has inbox.LockYielding, so that one learns of the
 	// other's, else 2. Defaults to 0: they are not counted.
 	Deadlocks int
+	// SideBySide: the store is inbox.Overlapping, so that groups of one consumer run at
+	// once where they are slow. Defaults to false.
+	SideBySide bool
 	// Commits are statements that commit what is open, such as DDL on MySQL; sent
 	// past the guard they must be found out. Defaults to none but COMMIT.
 	Commits []string
@@ -187,6 +190,7 @@ var ofGroups = []property{
 	{"GroupsOfTheLargestSize", groupsOfTheLargestSize},
 	{"GroupIsLeftWhileItBegins", groupIsLeftWhileItBegins},
 	{"InstancesTakeTurns", instancesTakeTurns},
+	{"SlowGroupsRunSideBySide", slowGroupsRunSideBySide},
 	{"GroupStorm", groupStorm},
 	{"SetIsOneCall", setIsOneCall},
 	{"SetWithAFailingMember", setWithAFailingMember},

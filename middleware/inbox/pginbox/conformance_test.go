@@ -36,6 +36,7 @@ func TestInbox(t *testing.T) {
 					},
 					FailedStatementDooms: true,
 					Deadlocks:            1,
+					SideBySide:           level == sql.LevelReadCommitted,
 					Variant:              level != sql.LevelReadCommitted,
 					Earlier: func(column string, seconds int) string {
 						return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)

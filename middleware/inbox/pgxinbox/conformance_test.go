@@ -49,6 +49,7 @@ func conforms(t *testing.T, mode pgx.QueryExecMode, c pgxinbox.Config) {
 		},
 		FailedStatementDooms: true,
 		Deadlocks:            deadlocks,
+		SideBySide:           c.Isolation == "",
 		Variant:              mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeSimpleProtocol || c.Isolation == pgx.Serializable,
 		Earlier: func(column string, seconds int) string {
 			return fmt.Sprintf("%s - interval '%d seconds'", column, seconds)
