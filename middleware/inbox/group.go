@@ -22,12 +22,16 @@ const (
 	lockPeriod = time.Minute
 	lockPause  = time.Second
 	// A group whose handlers take longer than slowMember each waits more than it works,
-	// for the way to the database for instance. Then another one runs beside it, up to
-	// maxGroups, as soon as fewestBeside members wait. Quick ones would only become
-	// smaller and so cost more: 0.9 of the speed of one at a time, see internal/bench.
+	// for the way to the database for instance. After slowGroups of them in a row, which
+	// a commit that is waited for does not make, another one runs beside the one at
+	// work, up to maxGroups, as soon as fewestBeside members wait. Quick ones would only
+	// become smaller and so cost more: 0.9 of the speed of one at a time, see
+	// internal/bench. Not for crowdedFor after a deadlock: they would meet again.
 	slowMember   = 500 * time.Microsecond
+	slowGroups   = 4
 	fewestBeside = 8
 	maxGroups    = 4
+	crowdedFor   = 10 * time.Minute
 	// soloRuns are how many members run alone before a group is tried again.
 	soloRuns = 64
 )
@@ -55,11 +59,13 @@ type lane struct {
 	queue  []*member // waiting, oldest first
 	serves int       // at work
 	most   int       // serves at once
-	slow   bool      // the handlers of the last group were
+	slow   int       // groups in a row whose handlers were
 	limit  int       // members of the next group
 	solo   int       // so many are to run alone before the next group
 	off    bool      // a handler ended the transaction: no groups any more
 	locked time.Time // until then groups lock alone
+
+	crowded time.Time // until then one group runs at a time
 
 	committing chan struct{} // closed when the last commit beside the lane is over
 }
@@ -103,7 +109,7 @@ func (l *lane) enter(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, m)
-	if l.serves == 0 || l.slow && l.serves < l.most && len(l.queue) >= fewestBeside && !time.Now().Before(l.locked) {
+	if l.serves == 0 || l.slow >= slowGroups && l.serves < l.most && len(l.queue) >= fewestBeside && time.Now().After(l.crowded) {
 		l.serves++
 		go l.serve()
 	}
@@ -125,7 +131,11 @@ func mostGroups(s Store) int {
 func (l *lane) ran(members int, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.slow = took > time.Duration(members)*slowMember
+	if took <= time.Duration(members)*slowMember {
+		l.slow = 0
+		return
+	}
+	l.slow++
 }
 
 // withdraw takes m out of the queue; false when it was taken already.
@@ -232,7 +242,8 @@ func (l *lane) grow() {
 func (l *lane) takeTurns() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.locked = time.Now().Truncate(lockPeriod).Add(lockPeriod)
+	now := time.Now()
+	l.locked, l.crowded = now.Truncate(lockPeriod).Add(lockPeriod), now.Add(crowdedFor)
 }
 
 // lock tells what a group locks before its claims, and how.
