@@ -60,6 +60,13 @@ func TestUpIsIdempotentAndDownLeavesNothing(t *testing.T) {
 	if out := mustScript(t, append(env, "SEKALI_POSTGRES_URL="+value), "status", postgres); !strings.Contains(out, "up ") {
 		t.Errorf("status says %q", out)
 	}
+	if of := strings.TrimSpace(mustScript(t, env, "run", "--instance", "passing", postgres, "--", "printenv", "SEKALI_POSTGRES_URL")); of == value || of == "" {
+		t.Errorf("a command that was to have an instance of its own had %q", of)
+	}
+	if out, err := script(env, "status", "--instance", "passing", postgres); err == nil {
+		t.Errorf("after run the instance is up: %q", out)
+	}
+	mustScript(t, env, "status", postgres)
 	mustScript(t, env, "up", "--instance", "second", postgres)
 	if other := mustScript(t, env, "env", "--instance", "second", postgres); other == first {
 		t.Error("two instances share a server")
