@@ -91,10 +91,12 @@ func insertion(t sqlstore.Table, values, from string) string {
 // lock is not to be had while somebody waits for it alone.
 func Lock(b *sqlstore.Binder, _ sqlstore.Table, name string, mode inbox.LockMode, wait time.Duration) string {
 	const alone, shared = "(SELECT true FROM pg_advisory_xact_lock(s.id))", "(SELECT true FROM pg_advisory_xact_lock_shared(s.id))"
-	lock := "NOT " + shared
+	var lock string
 	switch mode {
 	case inbox.LockAlone:
 		lock = "NOT " + alone
+	case inbox.LockShared:
+		lock = "NOT " + shared
 	case inbox.LockYielding:
 		lock = "CASE WHEN pg_try_advisory_xact_lock_shared(s.id) THEN false ELSE " + alone + " END"
 	}
